@@ -1,0 +1,32 @@
+# make run     draw the gallery through a host of its own, and say where it is
+# make test    run the tests; `make test ARGS="-k link"` runs some of them
+# make check   ruff and mypy
+# make clean   remove everything that these made
+#
+# Each makes .venv first, if it is not there, and sees to an EGL driver (prerequisites.py).
+
+PYTHON ?= python3
+READY := .venv/ready
+
+.PHONY: run test check clean
+
+run: $(READY)
+	@.venv/bin/glremote gallery --out gallery
+
+test: $(READY)
+	@.venv/bin/pytest $(ARGS)
+
+check: $(READY)
+	@.venv/bin/ruff check
+	@.venv/bin/mypy
+
+$(READY): setup.cfg pyproject.toml prerequisites.py
+	@$(PYTHON) prerequisites.py
+	@echo "Installing glremote and what it needs into .venv"
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv gallery build glremote.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,57 @@
+"""glremote: moderngl programs, unmodified, on a GPU in another machine.
+
+    import glremote
+    ctx = glremote.create_context("ws://gpu-1:8765")   # a moderngl.Context; nothing else in the program changes
+
+See README.md; the words used here are those of its glossary.
+"""
+
+from .front import (
+    array,
+    command_buffer,
+    create_context,
+    device,
+    image,
+    instance,
+    read_async,
+)
+from .protocol.errors import (
+    BufferTooLarge,
+    CallError,
+    DeviceLost,
+    Error,
+    HostError,
+    HostUnreachable,
+    Inherited,
+    LinkError,
+    NotAdmitted,
+    ProtocolError,
+    VersionMismatch,
+    WouldWait,
+)
+from .recording.recorder import Fault
+from .version import VERSION as __version__
+
+__all__ = [
+    "BufferTooLarge",
+    "CallError",
+    "DeviceLost",
+    "Error",
+    "Fault",
+    "HostError",
+    "HostUnreachable",
+    "Inherited",
+    "LinkError",
+    "NotAdmitted",
+    "ProtocolError",
+    "VersionMismatch",
+    "WouldWait",
+    "__version__",
+    "array",
+    "command_buffer",
+    "create_context",
+    "device",
+    "image",
+    "instance",
+    "read_async",
+]

@@ -1,0 +1,1 @@
+"""Logical devices: where a context's work is done."""

@@ -1,0 +1,408 @@
+"""A session on a host, seen from the client: the device that a recorded context works on.
+
+Knows: how to open, use, resume and close a session over whatever links its connector makes. Does not know: moderngl,
+or who records. Buffers go in through `submit`; answers come out through the Pending of their ticket.
+
+Threads. Any thread may submit. One thread receives at a time: the pump, unless a caller waits; a caller that waits takes
+the receiving over and hands it back, and for a moment (`LEASE`) the pump leaves the link to the caller that comes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from glremote.link.links import Link, LinkBroken
+from glremote.link.pump import pump
+from glremote.protocol import buffers, handshake
+from glremote.protocol.commands import Command
+from glremote.protocol.errors import DeviceLost, Error, HostUnreachable, Inherited, LinkError, NotAdmitted, ProtocolError, VersionMismatch
+from glremote.protocol.messages import Answer, Buffer, Fault, Goodbye, Greeting, Lost, Message, Refused, Resume, Resumed
+from glremote.protocol.session import Session
+from glremote.protocol.stacks import Stack
+
+from .devices import Traffic
+from .waiting import CriticalSections, Pending
+
+log = logging.getLogger("glremote")
+
+Connector = Callable[["str | None"], Link]
+"""Makes a link to the host: for a new session (None), or for the session of that name. Raises LinkError."""
+
+GREETING_TIMEOUT = 30.0
+"""Seconds that a host may take to make a context, once it has admitted us."""
+LEASE = 0.02
+"""Seconds for which the pump leaves a link to the caller that last waited on it."""
+
+
+class RemoteDevice:
+    """One session on a host."""
+
+    remote = True
+
+    def __init__(self, connector: Connector, host: str, reason: str, software: str, moderngl: str, require: int) -> None:
+        self.host = host
+        self.reason = reason
+        self.traffic = Traffic()
+        self.lost: Error | None = None
+        self.on_fault: Callable[[Fault], None] = lambda fault: None
+        self.on_lost: Callable[[], None] = lambda: None
+        self.on_idle: Callable[[], float | None] = lambda: None
+        self._connector = connector
+        self._tickets: dict[int, Pending] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.RLock()  # the session and the link's sending side
+        self._receiving = threading.Lock()  # whoever holds it receives
+        self._sections = CriticalSections()
+        self._leased_until = 0.0
+        self._reconnecting = False
+        self._before = (0, 0)  # bytes sent and received over links that broke
+        self._link = connector(None)
+        try:
+            self.greeting = self._greet(software, moderngl, require)
+        except BaseException:
+            self._link.close()
+            raise
+        self.driver = self.greeting.driver
+        self.stack = Stack(self.greeting.stack_size)
+        self._session = Session(self.stack, Stack(self.greeting.stack_size))
+        _devices[id(self)] = self
+        pump().add(self)
+
+    @property
+    def renderer(self) -> str:
+        """The name of the OpenGL renderer on the host."""
+        return str(self.driver.info["GL_RENDERER"])
+
+    def _greet(self, software: str, moderngl: str, require: int) -> Greeting:
+        """Say hello and wait for the greeting; the first messages of a session, which are not numbered."""
+        opening = Session(Stack(16), Stack(16))
+        opening.tell(handshake.hello(software, moderngl, require))
+        deadline = time.monotonic() + GREETING_TIMEOUT
+        try:
+            self._link.send(opening.packets())
+            while time.monotonic() < deadline:
+                for packet in self._link.receive(deadline - time.monotonic()):
+                    for message, _ in opening.receive(packet):
+                        if isinstance(message, Greeting):
+                            handshake.check(message, software, self.host)
+                            return message
+                        self._no_greeting(message)
+        except LinkBroken as error:
+            raise HostUnreachable(f"{self.host}: {error} before it greeted") from None
+        raise HostUnreachable(f"{self.host}: admitted, and not greeted within {GREETING_TIMEOUT:.0f} s")
+
+    def _no_greeting(self, message: Message) -> None:
+        if isinstance(message, Refused):
+            if message.code == "version":
+                raise VersionMismatch(f"{self.host}: {message.reason}")
+            if message.code == "require":
+                raise ValueError(message.reason)  # moderngl's own exception and text
+            raise NotAdmitted(f"{self.host}: {message.reason}")
+        if isinstance(message, Lost):
+            raise DeviceLost(f"{self.host}: {message.reason}")
+        raise ProtocolError(f"{self.host} greeted with {type(message).__name__}")
+
+    # --- going up
+
+    def submit(self, commands: Sequence[Command], epoch: int, mark: int) -> int:
+        """Send a command buffer, and what was pushed to the stack for it; `mark` is the stack's head behind that.
+
+        Never waits. Returns the buffer's number. Nothing is sent on a lost session.
+        """
+        if self.lost is not None:
+            return 0
+        body = buffers.encode(commands)
+        with self._sections, self._lock:
+            self._session.send_patches()
+            number = self._session.send(Buffer, epoch, body=body, mark=mark)
+            self.traffic.buffers += 1
+            self.traffic.commands += len(commands)
+            self._send()
+        return number
+
+    def send_patches(self) -> None:
+        """Let what was pushed to the stack go ahead of its buffer."""
+        with self._sections, self._lock:
+            self._session.send_patches()
+            self._send()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the credit admits another command buffer; where not, recording waits with `wait_until`."""
+        return self._session.has_room()
+
+    def _send(self) -> None:
+        try:
+            self._link.send(self._session.packets())
+        except LinkBroken as error:
+            self._disconnected(error)
+        if self._link.has_unsent:
+            pump().poke()
+
+    # --- coming down
+
+    def expect(self, pending: Pending) -> int:
+        """A new ticket, under which the answer will come to `pending`."""
+        ticket = next(self._numbers)
+        if self.lost is not None:
+            pending.finish(self.lost)
+        else:
+            self._tickets[ticket] = pending
+        return ticket
+
+    def give_up(self, ticket: int, error: Error) -> None:
+        """The question of this ticket is never sent."""
+        if (pending := self._tickets.pop(ticket, None)) is not None:
+            pending.finish(error)
+
+    def stir(self) -> None:
+        """Something was recorded while the pump slept: let it look in now and then."""
+        pump().poke()
+
+    def outstanding(self) -> int:
+        """How many answers are on their way."""
+        return len(self._tickets)
+
+    def wait(self, pending: Pending) -> None:
+        """Wait for an answer; it ends also when the session is lost. Ctrl-C ends the wait and nothing else."""
+        self.traffic.waits += 1
+        self.wait_until(lambda: pending.done)
+
+    def wait_until(self, finished: Callable[[], bool]) -> None:
+        """Receive, in this thread, until something holds or the session is lost."""
+        with self._sections:
+            while not finished() and self.lost is None:
+                if not self._receiving.acquire(timeout=0.005):
+                    self._interruptible_pause(0)  # somebody else receives
+                    continue
+                try:
+                    while not finished() and self.lost is None:
+                        self._receive(0.5, self._sections.interruptible)
+                finally:
+                    self._leased_until = time.monotonic() + LEASE
+                    self._receiving.release()
+
+    def _interruptible_pause(self, seconds: float) -> None:
+        with self._sections.interruptible:
+            time.sleep(seconds)
+
+    def _receive(self, timeout: float, waiting: contextlib.AbstractContextManager[None]) -> None:
+        """Receive once, for at most `timeout` seconds. The caller holds `_receiving`."""
+        if not self._session.connected:
+            self._reconnect(waiting)
+            return
+        link = self._link
+        try:
+            with waiting:
+                link.poll(timeout)
+            packets = link.receive(0)
+            with self._lock:
+                for packet in packets:
+                    self._take(packet)
+                self._session.acknowledge(at_once=False)
+                self._send()
+        except LinkBroken as error:
+            self._disconnected(error)
+        except ProtocolError as error:
+            self._lose(error)
+
+    def _take(self, packet: Any) -> None:
+        for message, _ in self._session.receive(packet):
+            if isinstance(message, Answer):
+                self._answer(message)
+                self._session.done(message.number)
+            elif isinstance(message, Fault):
+                self.on_fault(message)
+                self._session.done(message.number)
+            elif isinstance(message, Resumed):
+                self._session.resume(message.applied)
+            elif isinstance(message, Lost | Refused):
+                self._lose(DeviceLost(f"{self.host}: {message.reason}"))
+            else:
+                raise ProtocolError(f"{self.host} sent {type(message).__name__}")
+
+    def _answer(self, answer: Answer) -> None:
+        pending = self._tickets.get(answer.ticket)
+        if pending is None:
+            raise ProtocolError(f"{self.host} answered ticket {answer.ticket}, which nobody holds")
+        if answer.error is not None:
+            pending.finish(answer.error)
+        elif answer.span is not None:
+            pending.take(answer.start, answer.total, self._session.reads.view(answer.span))
+        else:
+            pending.finish()
+        if pending.done:
+            del self._tickets[answer.ticket]
+
+    # --- the pump's side
+
+    def tick(self) -> tuple[int, bool, bool, float | None]:
+        """See link/pump.py: send what has been idle, say what to wait for."""
+        if self.lost is not None:
+            return -1, False, False, None
+        due = self.on_idle()
+        if self._link.has_unsent:
+            with self._lock:
+                self._send()
+        if not self._session.connected:
+            self._start_reconnecting()
+            return -1, False, False, due
+        leased = self._leased_until - time.monotonic()
+        if leased > 0 or self._receiving.locked():
+            pause = max(leased, LEASE)
+            return self._link.fileno(), False, self._link.has_unsent, pause if due is None else min(due, pause)
+        with self._lock:
+            self._session.acknowledge()
+            self._send()
+        return self._link.fileno(), True, self._link.has_unsent, due
+
+    def ready(self) -> None:
+        """See link/pump.py."""
+        if self.lost is None and self._receiving.acquire(blocking=False):
+            try:
+                self._receive(0, contextlib.nullcontext())
+            finally:
+                self._receiving.release()
+
+    # --- breaking, resuming, ending
+
+    def _disconnected(self, error: LinkBroken) -> None:
+        """The link broke: keep everything, and let whoever receives next connect again."""
+        with self._lock:
+            if not self._session.connected or self.lost is not None:
+                return
+            log.warning("%s: %s; resuming", self.host, error)
+            self._count()
+            self._session.disconnect()
+            self._link.close()
+        pump().poke()
+
+    def _count(self) -> None:
+        self._before = (self._before[0] + self._link.bytes_sent, self._before[1] + self._link.bytes_received)
+        self._link.bytes_sent = self._link.bytes_received = 0
+
+    def measure(self) -> Traffic:
+        """The traffic so far."""
+        self.traffic.bytes_up = self._before[0] + self._link.bytes_sent
+        self.traffic.bytes_down = self._before[1] + self._link.bytes_received
+        return self.traffic
+
+    def _start_reconnecting(self) -> None:
+        if not self._reconnecting:
+            self._reconnecting = True
+            threading.Thread(target=self._reconnect_alone, name="glremote resume", daemon=True).start()
+
+    def _reconnect_alone(self) -> None:
+        try:
+            with self._receiving:
+                if not self._session.connected and self.lost is None:
+                    self._reconnect(contextlib.nullcontext())
+        finally:
+            self._reconnecting = False
+            pump().poke()
+
+    def _reconnect(self, waiting: contextlib.AbstractContextManager[None]) -> None:
+        """Connect again, with backoff, for as long as the host keeps the session. The caller holds `_receiving`."""
+        deadline = time.monotonic() + self.greeting.grace
+        pause = 0.05
+        while self.lost is None:
+            try:
+                link = self._connector(self.greeting.session)
+            except NotAdmitted as error:
+                self._lose(DeviceLost(f"the session is gone: {error}"))
+                return
+            except LinkError as error:
+                if time.monotonic() + pause > deadline:
+                    self._lose(DeviceLost(f"not resumed within {self.greeting.grace:.0f} s: {error}"))
+                    return
+                with waiting:
+                    time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+                continue
+            with self._lock:
+                self._link = link
+                opening = Session(Stack(16), Stack(16))
+                opening.tell(Resume(self._session.applied))
+                try:
+                    link.send(opening.packets())
+                    self._await_resumed(link, deadline)
+                except LinkBroken:
+                    link.close()
+                    continue
+                return
+
+    def _await_resumed(self, link: Link, deadline: float) -> None:
+        while not self._session.connected and self.lost is None:
+            if time.monotonic() > deadline:
+                self._lose(DeviceLost(f"{self.host}: did not resume within {self.greeting.grace:.0f} s"))
+                return
+            for packet in link.receive(0.5):
+                self._take(packet)
+        self._send()
+
+    def _lose(self, error: Error) -> None:
+        """The session is gone, now and for good."""
+        with self._lock:
+            if self.lost is not None:
+                return
+            self._count()
+            self.lost = error if isinstance(error, DeviceLost) else DeviceLost(f"{self.host}: {error}")
+            self._session.disconnect()
+            self._link.close()
+            tickets, self._tickets = self._tickets, {}
+        _devices.pop(id(self), None)
+        for pending in tickets.values():
+            pending.finish(self.lost)
+        self.on_lost()
+        with contextlib.suppress(Exception):
+            pump().remove(self)
+
+    def close(self) -> None:
+        """Say goodbye: the host frees everything at once. The second call does nothing."""
+        with self._sections, self._lock:
+            if self.lost is None and self._session.connected:
+                self._session.tell(Goodbye())
+                deadline = time.monotonic() + 2.0
+                try:
+                    self._link.send(self._session.packets())
+                    while self._link.has_unsent and time.monotonic() < deadline:
+                        self._link.poll(0.1)
+                        self._link.send()
+                except LinkBroken:
+                    pass
+            self._lose(DeviceLost("the context was released"))
+
+    def inherit(self) -> None:
+        """In a forked child: this session is the parent's. Close our copy of its socket and say nothing."""
+        self._lock, self._receiving = threading.RLock(), threading.Lock()
+        self.lost = Inherited(  # type: ignore[assignment]
+            "this context was made by the parent process and was inherited by a fork; make a context in each process"
+        )
+        self._link.close()
+        self.on_lost()
+
+
+_devices: dict[int, RemoteDevice] = {}
+
+
+def _after_fork() -> None:
+    for device in list(_devices.values()):
+        device.inherit()
+    _devices.clear()
+
+
+def close_all() -> None:
+    """At the end of the process: say goodbye for every session that is still open."""
+    for device in list(_devices.values()):
+        device.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

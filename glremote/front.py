@@ -1,0 +1,118 @@
+"""The front: what a program calls. Every function works on contexts of plain moderngl too."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Awaitable, Generator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import moderngl
+
+from .device.devices import LocalDevice
+from .device.remote import RemoteDevice
+from .device.waiting import Pending
+from .images import array, image
+from .instance import instance
+from .recording.context import Context
+from .recording.recorder import Recorder, raise_error
+
+__all__ = ["ReadFuture", "array", "command_buffer", "create_context", "device", "image", "instance", "read_async"]
+
+
+def create_context(
+    host: str | None = None,
+    *,
+    token: str | None = None,
+    require: int | None = None,
+    device_index: int | None = None,
+    **settings: Any,
+) -> moderngl.Context:
+    """A standalone moderngl.Context on a host, or on this machine.
+
+    `host` is "ws://HOST:PORT" or "wss://HOST:PORT", or "local" for moderngl's own context here; None means the
+    environment's GLREMOTE_HOST, else local. `token` is what the host admits, None the environment's GLREMOTE_TOKEN.
+    `require` is the least OpenGL version (430 for 4.3; default 330), `device_index` the GPU. `settings` are moderngl's
+    (`backend`, ...) and for local contexts only.
+
+    Raises HostUnreachable, NotAdmitted or VersionMismatch, naming the host, within 5 seconds where nobody answers; and
+    ValueError where the driver's version is less than `require`.
+    """
+    return instance().create_context(host, token=token, require=require, device_index=device_index, **settings)
+
+
+def device(ctx: moderngl.Context) -> LocalDevice | RemoteDevice:
+    """Where a context is: `.host`, `.renderer`, `.reason`, `.remote`; and `.measure()` for its Traffic so far."""
+    return instance().device(ctx)
+
+
+def command_buffer(ctx: moderngl.Context) -> AbstractContextManager[None]:
+    """`with glremote.command_buffer(ctx):` makes one command buffer of the calls inside: accepted whole, run in order
+    and uninterrupted, once. It is no transaction.
+
+    Inside, a call that must wait for an answer raises WouldWait, and more than a buffer holds (1 MiB of commands, 16 MiB
+    of data) raises BufferTooLarge at the call that passes it. An exception leaves the block unsent, and everything as
+    before it. Nested blocks are one. On a local context it does nothing.
+    """
+    recorder = _recorder(ctx)
+    return nullcontext() if recorder is None else recorder.block()
+
+
+def read_async(source: Any, *arguments: Any, **options: Any) -> ReadFuture:
+    """`source.read(...)` without waiting: a future of the bytes, of a Framebuffer, Texture (any kind) or Buffer.
+
+    It is a concurrent.futures.Future and can be awaited. What is recorded meanwhile goes on; the read sees everything
+    that was recorded before it. Errors of the arguments are raised at once, as by `read`.
+    """
+    mglo = getattr(source, "mglo", None)
+    recorder: Recorder | None = getattr(mglo, "recorder", None)
+    future = ReadFuture(recorder)
+    if recorder is None:
+        future.set_result(source.read(*arguments, **options))
+        return future
+    with recorder.later(future.pending):
+        source.read(*arguments, **options)
+    return future
+
+
+class ReadFuture(concurrent.futures.Future[bytes], Awaitable[bytes]):
+    """The bytes of a read that is on its way."""
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self.pending = Pending(finished=self._finish)
+        self.set_running_or_notify_cancel()
+
+    def _finish(self, pending: Pending) -> None:
+        try:
+            raise_error(pending.error)
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(pending.data())
+
+    def result(self, timeout: float | None = None) -> bytes:
+        """The bytes; waits for at most `timeout` seconds."""
+        self._receive(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the read raised, or None; waits for at most `timeout` seconds."""
+        self._receive(timeout)
+        return super().exception(timeout)
+
+    def _receive(self, timeout: float | None) -> None:
+        if self._recorder is not None and timeout is None and not self.done():
+            self._recorder.device.wait(self.pending)
+
+    def __await__(self) -> Generator[Any, None, bytes]:
+        import asyncio  # where a program awaits, it is there already
+
+        return asyncio.wrap_future(self).__await__()
+
+
+def _recorder(ctx: moderngl.Context) -> Recorder | None:
+    mglo: Any = ctx.mglo
+    return mglo.recorder if isinstance(mglo, Context) else None
+

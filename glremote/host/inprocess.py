@@ -1,0 +1,132 @@
+"""A host within the client's process: real bytes through a real socket, and a worker on a thread of its own.
+
+Knows: how a worker is served without a gateway, and how its connection is broken and made again. For tests, and for
+trying a program without starting a host; `glremote serve` gives each session a process instead.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from glremote.link.links import Link, LinkBroken, stream_pair
+from glremote.protocol.errors import NotAdmitted
+from glremote.protocol.messages import Lost, encode
+
+from .port import LARGEST, Bytes, Event, Is, PortClosed
+from .worker import Worker, make_context
+
+
+class DirectPort:
+    """A worker's port that is at the same time its gateway: one link after the other, as the client connects."""
+
+    def __init__(self, name: str, grace: float) -> None:
+        self._first: bytes | None = f"{name} {grace}\n".encode()
+        self._grace = grace
+        self._links: queue.SimpleQueue[Link | None] = queue.SimpleQueue()
+        self._link: Link | None = None
+        self._packets: list[Bytes] = []
+
+    def attach(self, link: Link | None) -> None:
+        """The client's next connection; None: the host is closed."""
+        self._links.put(link)
+        if self._link is not None:
+            self._link.close()
+
+    def receive(self, timeout: float | None = None) -> Event | None:
+        """See Port.receive."""
+        if self._packets:
+            return Event(Is.PACKET, self._packets.pop(0))
+        if self._link is None:
+            return self._attached(timeout)
+        try:
+            while not self._packets:
+                self._packets = self._link.receive(timeout if timeout is not None else 0.2)
+                if timeout is not None and not self._packets:
+                    return None
+            return Event(Is.PACKET, self._packets.pop(0))
+        except (LinkBroken, OSError, ValueError):
+            self._link = None
+            return Event(Is.DETACHED, b"")
+
+    def _attached(self, timeout: float | None) -> Event | None:
+        try:
+            link = self._links.get(timeout=self._grace if timeout is None else timeout or 1e-6)
+        except queue.Empty:
+            if timeout is None:
+                raise PortClosed("the client did not come back within the grace time") from None
+            return None
+        if link is None:
+            raise PortClosed("the host was closed")
+        self._link = link
+        first, self._first = self._first, None
+        return Event(Is.ATTACHED, first or b"")
+
+    def send(self, what: Is, pieces: Sequence[Bytes] = ()) -> None:
+        """See Port.send; what a gateway would tell the client is told here."""
+        if what is Is.ENDED and any(pieces):
+            what, pieces = Is.PACKET, [encode(Lost(b"".join(pieces).decode()))]
+        if what is not Is.PACKET or self._link is None:
+            return
+        try:
+            self._link.send([pieces])
+            while self._link.has_unsent:
+                self._link.poll(0.2)
+                self._link.send()
+        except (LinkBroken, OSError, ValueError):
+            return  # `receive` tells of it
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._link is not None:
+            self._link.close()
+
+
+class InProcessHost:
+    """A host for any number of sessions, each with a worker thread. `connect` is a Connector (device/remote.py)."""
+
+    def __init__(self, grace: float = 10.0, wrap: Callable[[Worker], Any] | None = None) -> None:
+        self.grace = grace
+        self.workers: dict[str, Worker] = {}
+        self._ports: dict[str, DirectPort] = {}
+        self._threads: list[threading.Thread] = []
+        self._wrap = wrap
+
+    def connect(self, session: str | None) -> Link:
+        """A link to a new session, or to the named one. Raises NotAdmitted where it has ended."""
+        near, far = stream_pair(LARGEST)
+        if session is None:
+            session = secrets.token_urlsafe(8)
+            self._ports[session] = DirectPort(session, self.grace)
+            thread = threading.Thread(target=self._serve, args=(session,), name=f"worker {session}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        if session not in self._ports:
+            raise NotAdmitted("the session has ended")
+        self._ports[session].attach(far)
+        return near
+
+    def _serve(self, session: str) -> None:
+        port = self._ports[session]
+        context, version_code = make_context()
+        try:
+            worker = self.workers[session] = Worker(port, context, version_code)  # type: ignore[arg-type]
+            if self._wrap is not None:
+                self._wrap(worker)
+            worker.run()
+        except PortClosed:
+            pass
+        finally:
+            self._ports.pop(session, None)
+            port.close()
+            context.release()
+
+    def close(self) -> None:
+        """End every session, and wait for the workers."""
+        for port in list(self._ports.values()):
+            port.attach(None)
+        for thread in self._threads:
+            thread.join(10)

@@ -1,0 +1,373 @@
+"""The interpreter: commands become calls of moderngl's C objects.
+
+Knows: for each command the one call that it records, in four tables, one line each. Does not know: sessions, epochs or
+how an answer travels. The objects are those at moderngl's seam, by their handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from glremote.protocol import commands as c
+from glremote.protocol.stacks import Span, Stack
+
+from .reflecting import reflect
+
+Memory = memoryview | None
+
+
+class Answers(Protocol):
+    """Where answers go."""
+
+    def value(self, ticket: int, value: Any) -> None:
+        """The answer of an Ask."""
+        ...
+
+    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None]) -> None:
+        """The answer of a Fetch: `fill` writes it to `size` bytes of zeros; what it raises is the answer then."""
+        ...
+
+    def error(self, ticket: int, error: Exception) -> None:
+        """The exception that an Ask or a Fetch is answered with."""
+        ...
+
+
+class NotThere(Exception):
+    """A command names an object whose making failed or was dropped."""
+
+
+class Interpreter:
+    """Runs commands on one context: `context` is moderngl's C object, `stack` holds what spans name."""
+
+    def __init__(self, context: Any, stack: Stack, answers: Answers) -> None:
+        self.context = context
+        self.stack = stack
+        self.answers = answers
+        self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
+        self.programs: dict[int, tuple[int, Any]] = {}  # OpenGL's name and the members of each program, for reflection
+        self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
+
+    def run(self, command: c.Command) -> None:
+        """Run one command. Raises what moderngl raises, unless an answer can carry it."""
+        kind = type(command)
+        if (does := DOES.get(kind)) is not None:
+            does(self, command)
+        elif (makes := MAKES.get(kind)) is not None:
+            self.objects[command.handle] = makes(self, command)  # type: ignore[attr-defined]
+        elif (fetches := FETCHES.get(kind)) is not None:
+            self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory))  # type: ignore[attr-defined]
+        elif (asks := ASKS.get(kind)) is not None:
+            try:
+                value = asks(self, command)
+            except Exception as error:
+                self.answers.error(command.ticket, error)  # type: ignore[attr-defined]
+            else:
+                self.answers.value(command.ticket, value)  # type: ignore[attr-defined]
+        else:
+            FREES[kind](self, command)
+
+    def __getitem__(self, handle: int) -> Any:
+        try:
+            return self.objects[handle]
+        except KeyError:
+            raise NotThere(f"the object with handle {handle} was never made") from None
+
+    def data(self, span: Span | None) -> Memory:
+        """The bytes of a span; pixels and vertices go to OpenGL from there."""
+        return None if span is None else self.stack.view(span)
+
+    # --- more than one line
+
+    def make_buffer(self, k: c.MakeBuffer) -> Any:
+        if k.data is not None:
+            return self.context.buffer(self.data(k.data), 0, k.dynamic)[0]
+        buffer = self.context.buffer(None, k.reserve, k.dynamic)[0]
+        if k.reserve > 0:
+            try:
+                buffer.clear(-1, 0, None)
+            except Exception:  # out of memory: OpenGL's own error stands, as it does in a local context
+                return buffer
+        return buffer
+
+    def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
+        """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
+        if span is not None:
+            return self.data(span)
+        width, height, *depth = extent
+        size = (width * pixel + alignment - 1) // alignment * alignment * height * (depth[0] if depth else 1) * images
+        return bytes(size) if size <= LARGEST_ZEROS else None
+
+    def make_texture(self, k: c.MakeTexture) -> Any:
+        data = None if k.samples else self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
+        return self.context.texture(
+            k.extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
+        )[0]
+
+    def make_depth_texture(self, k: c.MakeDepthTexture) -> Any:
+        data = None if k.samples else self.pixels(k.data, 1, k.extent, 4, k.alignment)
+        return self.context.depth_texture(k.extent, data, k.samples, k.alignment, False)[0]
+
+    def make_volume(self, make: Callable[..., Any], k: Any) -> Any:
+        data = self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
+        return make(k.extent, k.components, data, k.alignment, k.dtype)[0]
+
+    def make_cube(self, k: c.MakeTextureCube) -> Any:
+        data = self.pixels(k.data, 6, k.extent, k.components * size_of(k.dtype), k.alignment)
+        return self.context.texture_cube(k.extent, k.components, data, k.alignment, k.dtype, k.internal_format)[0]
+
+    def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
+        depth = None if k.depth_attachment is None else self[k.depth_attachment]
+        colors = tuple(self[handle] for handle in k.color_attachments)
+        return self.told(k.handle, lambda: self.context.framebuffer(colors, depth)[0])
+
+    def make_program(self, k: c.MakeProgram) -> Any:
+        def make() -> Any:
+            program, members, _, geometry, name = self.context.program(
+                *k.sources, k.varyings, k.fragment_outputs, k.interleaved
+            )
+            self.programs[k.handle] = (name, (members, geometry))
+            return program
+
+        return self.told(k.handle, make)
+
+    def told(self, handle: int, make: Callable[[], Any]) -> Any:
+        """Make something whose failure is told by the Ask that follows, since moderngl raises at the call."""
+        try:
+            return make()
+        except Exception as error:
+            self.failures[handle] = error
+            return Failed(handle)
+
+    def failure(self, handle: int) -> None:
+        if (error := self.failures.pop(handle, None)) is not None:
+            raise error
+
+    def reflect_program(self, k: c.ReflectProgram) -> Any:
+        self.failure(k.program)
+        name, (members, geometry) = self.programs[k.program]
+        return reflect(self.context, name, members, geometry)
+
+    def name(self, program: int) -> int:
+        """OpenGL's name of a program."""
+        try:
+            return self.programs[program][0]
+        except KeyError:
+            raise NotThere(f"the program with handle {program} was never made") from None
+
+    def set_uniform(self, k: c.SetUniform) -> None:
+        self.context._write_uniform(
+            self.programs[k.program][0], k.location, k.gl_type, k.array_length, k.element_size, k.data
+        )
+
+    def make_vertex_array(self, k: c.MakeVertexArray) -> Any:
+        content = tuple((self[item.buffer], item.format, *item.attributes) for item in k.content)
+        index = None if k.index_buffer is None else self[k.index_buffer]
+        return self.context.vertex_array(self[k.program], content, index, k.index_element_size)[0]
+
+    def make_scope(self, k: c.MakeScope) -> Any:
+        def bound(pairs: Any) -> Any:
+            return tuple((self[handle], location) for handle, location in pairs)
+
+        return self.context.scope(
+            self[k.framebuffer], k.enable_flags, bound(k.textures), bound(k.uniform_buffers), bound(k.storage_buffers), ()
+        )
+
+    def read_buffer(self, k: c.ReadBuffer, memory: memoryview) -> None:
+        if k.size:
+            self[k.buffer].read_into(memory, k.size, k.offset, 0)
+        else:  # read and read_into differ here: this one raises
+            self[k.buffer].read(0, k.offset)
+
+    def release(self, k: c.Release) -> None:
+        if (thing := self.objects.get(k.object)) is not None:
+            thing.release()
+
+    def forget(self, k: c.Forget) -> None:
+        self.objects.pop(k.object, None)
+        self.programs.pop(k.object, None)
+        self.failures.pop(k.object, None)
+
+
+class Failed:
+    """Stands for a program or a framebuffer that could not be made; nothing can be done with it."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotThere(f"the object with handle {self.handle} could not be made")
+
+    def release(self) -> None:
+        """There is nothing to release."""
+
+
+LARGEST_ZEROS = 1 << 28
+"""A new texture above this size is left to the driver."""
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of a component: the last letter of every dtype."""
+    return int(dtype[-1]) if dtype[-1:].isdigit() else 1
+
+
+def describe(error: BaseException) -> tuple[str, str]:
+    """The type and text of an exception, as an answer or a fault carries them."""
+    return type(error).__name__, str(error)
+
+
+def _set(attribute: str) -> Callable[[Interpreter, Any], None]:
+    return lambda i, k: setattr(i.context, attribute, k.value)
+
+
+def _set_on(field: str, attribute: str) -> Callable[[Interpreter, Any], None]:
+    return lambda i, k: setattr(i[getattr(k, field)], attribute, k.value)
+
+
+MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
+    c.MakeBuffer: Interpreter.make_buffer,
+    c.MakeTexture: Interpreter.make_texture,
+    c.MakeDepthTexture: Interpreter.make_depth_texture,
+    c.MakeTexture3D: lambda i, k: i.make_volume(i.context.texture3d, k),
+    c.MakeTextureArray: lambda i, k: i.make_volume(i.context.texture_array, k),
+    c.MakeTextureCube: Interpreter.make_cube,
+    c.MakeDepthTextureCube: lambda i, k: i.context.depth_texture_cube(
+        k.extent, i.pixels(k.data, 6, k.extent, 4, k.alignment), k.alignment
+    )[0],
+    c.MakeRenderbuffer: lambda i, k: i.context.texture(k.extent, k.components, None, k.samples, 1, k.dtype, 0, True)[0],
+    c.MakeDepthRenderbuffer: lambda i, k: i.context.depth_texture(k.extent, None, k.samples, 1, True)[0],
+    c.MakeFramebuffer: Interpreter.make_framebuffer,
+    c.MakeEmptyFramebuffer: lambda i, k: i.told(
+        k.handle, lambda: i.context.empty_framebuffer(k.extent, k.layers, k.samples)[0]
+    ),
+    c.MakeProgram: Interpreter.make_program,
+    c.MakeVertexArray: Interpreter.make_vertex_array,
+    c.MakeQuery: lambda i, k: i.context.query(k.samples, k.any_samples, k.time, k.primitives),
+    c.MakeSampler: lambda i, k: i.context.sampler()[0],
+    c.MakeScope: Interpreter.make_scope,
+}
+
+DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
+    c.EnableOnly: lambda i, k: i.context.enable_only(k.flags),
+    c.Enable: lambda i, k: i.context.enable(k.flags),
+    c.Disable: lambda i, k: i.context.disable(k.flags),
+    c.EnableDirect: lambda i, k: i.context.enable_direct(k.enum),
+    c.DisableDirect: lambda i, k: i.context.disable_direct(k.enum),
+    c.LineWidth: _set("line_width"),
+    c.PointSize: _set("point_size"),
+    c.DepthFunc: _set("depth_func"),
+    c.BlendFunc: _set("blend_func"),
+    c.BlendEquation: _set("blend_equation"),
+    c.DepthClampRange: _set("depth_clamp_range"),
+    c.Multisample: _set("multisample"),
+    c.ProvokingVertex: _set("provoking_vertex"),
+    c.PolygonOffset: _set("polygon_offset"),
+    c.DefaultTextureUnit: _set("default_texture_unit"),
+    c.Wireframe: _set("wireframe"),
+    c.FrontFace: _set("front_face"),
+    c.CullFace: _set("cull_face"),
+    c.PatchVertices: _set("patch_vertices"),
+    c.MemoryBarrier: lambda i, k: i.context.memory_barrier(k.barriers, k.by_region),
+    c.ClearSamplers: lambda i, k: i.context.clear_samplers(k.start, k.end),
+    c.ClearErrors: lambda i, k: i.context.clear_errors(),
+    c.CopyBuffer: lambda i, k: i.context.copy_buffer(i[k.dst], i[k.src], k.size, k.read_offset, k.write_offset),
+    c.CopyFramebuffer: lambda i, k: i.context.copy_framebuffer(i[k.dst], i[k.src]),
+    c.BufferWrite: lambda i, k: i[k.buffer].write(i.data(k.data), k.offset),
+    c.BufferWriteChunks: lambda i, k: i[k.buffer].write_chunks(i.data(k.data), k.start, k.step, k.count),
+    c.BufferClear: lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)),
+    c.BufferOrphan: lambda i, k: i[k.buffer].orphan(k.length),
+    c.BufferBindUniformBlock: lambda i, k: i[k.buffer].bind_to_uniform_block(k.binding, k.offset, k.length),
+    c.BufferBindStorageBuffer: lambda i, k: i[k.buffer].bind_to_storage_buffer(k.binding, k.offset, k.length),
+    c.TextureWrite: lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.level, k.alignment),
+    c.VolumeWrite: lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.alignment),
+    c.TextureCubeWrite: lambda i, k: i[k.texture].write(k.face, i.data(k.data), k.viewport, k.alignment),
+    c.TextureWriteFrom: lambda i, k: i[k.texture].write(i[k.buffer], k.viewport, k.level, k.alignment),
+    c.VolumeWriteFrom: lambda i, k: i[k.texture].write(i[k.buffer], k.viewport, k.alignment),
+    c.TextureCubeWriteFrom: lambda i, k: i[k.texture].write(k.face, i[k.buffer], k.viewport, k.alignment),
+    c.TextureReadInto: lambda i, k: i[k.texture].read_into(i[k.buffer], k.level, k.alignment, k.write_offset),
+    c.VolumeReadInto: lambda i, k: i[k.texture].read_into(i[k.buffer], k.alignment, k.write_offset),
+    c.TextureCubeReadInto: lambda i, k: i[k.texture].read_into(i[k.buffer], k.face, k.alignment, k.write_offset),
+    c.TextureUse: lambda i, k: i[k.texture].use(k.location),
+    c.TextureBindToImage: lambda i, k: i[k.texture].bind(k.unit, k.read, k.write, k.level, k.format),
+    c.TextureBuildMipmaps: lambda i, k: i[k.texture].build_mipmaps(k.base, k.max_level),
+    c.TextureRepeatX: _set_on("texture", "repeat_x"),
+    c.TextureRepeatY: _set_on("texture", "repeat_y"),
+    c.TextureRepeatZ: _set_on("texture", "repeat_z"),
+    c.TextureFilter: _set_on("texture", "filter"),
+    c.TextureSwizzle: _set_on("texture", "swizzle"),
+    c.TextureAnisotropy: _set_on("texture", "anisotropy"),
+    c.TextureCompareFunc: _set_on("texture", "compare_func"),
+    c.FramebufferClear: lambda i, k: i[k.framebuffer].clear(k.red, k.green, k.blue, k.alpha, k.depth, k.viewport),
+    c.FramebufferUse: lambda i, k: i[k.framebuffer].use(),
+    c.FramebufferViewport: _set_on("framebuffer", "viewport"),
+    c.FramebufferScissor: _set_on("framebuffer", "scissor"),
+    c.FramebufferColorMask: lambda i, k: setattr(
+        i[k.framebuffer], "color_mask", k.value[0] if len(k.value) == 1 else k.value
+    ),
+    c.FramebufferDepthMask: _set_on("framebuffer", "depth_mask"),
+    c.FramebufferReadInto: lambda i, k: i[k.framebuffer].read_into(
+        i[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
+    ),
+    c.SetUniform: Interpreter.set_uniform,
+    c.SetUniformBlockBinding: lambda i, k: i.context._set_ubo_binding(i.name(k.program), k.index, k.binding),
+    c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),
+    c.RunCompute: lambda i, k: i[k.program].run(k.x, k.y, k.z),
+    c.RunComputeIndirect: lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset),
+    c.Render: lambda i, k: i.objects[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
+    c.RenderIndirect: lambda i, k: i[k.vertex_array].render_indirect(i[k.buffer], k.mode, k.count, k.first),
+    c.Transform: lambda i, k: i[k.vertex_array].transform(
+        [i[handle] for handle in k.outputs], k.mode, k.vertices, k.first, k.instances, k.buffer_offset
+    ),
+    c.VertexArrayBind: lambda i, k: i[k.vertex_array].bind(
+        k.location, k.cls, i[k.buffer], k.format, k.offset, k.stride, k.divisor, k.normalize
+    ),
+    c.VertexArrayIndexBuffer: lambda i, k: setattr(i[k.vertex_array], "index_buffer", i[k.buffer]),
+    c.VertexArrayVertices: _set_on("vertex_array", "vertices"),
+    c.VertexArrayInstances: _set_on("vertex_array", "instances"),
+    c.QueryBegin: lambda i, k: i[k.query].begin(),
+    c.QueryEnd: lambda i, k: i[k.query].end(),
+    c.QueryBeginRender: lambda i, k: i[k.query].begin_render(),
+    c.QueryEndRender: lambda i, k: i[k.query].end_render(),
+    c.SamplerUse: lambda i, k: i[k.sampler].use(k.location),
+    c.SamplerClear: lambda i, k: i[k.sampler].clear(k.location),
+    c.SamplerRepeatX: _set_on("sampler", "repeat_x"),
+    c.SamplerRepeatY: _set_on("sampler", "repeat_y"),
+    c.SamplerRepeatZ: _set_on("sampler", "repeat_z"),
+    c.SamplerFilter: _set_on("sampler", "filter"),
+    c.SamplerCompareFunc: _set_on("sampler", "compare_func"),
+    c.SamplerAnisotropy: _set_on("sampler", "anisotropy"),
+    c.SamplerBorderColor: _set_on("sampler", "border_color"),
+    c.SamplerMinLod: _set_on("sampler", "min_lod"),
+    c.SamplerMaxLod: _set_on("sampler", "max_lod"),
+    c.ScopeBegin: lambda i, k: i[k.scope].begin(),
+    c.ScopeEnd: lambda i, k: i[k.scope].end(),
+}
+
+ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
+    c.GetError: lambda i, k: i.context.error,
+    c.Finish: lambda i, k: i.context.finish(),
+    c.CheckFramebuffer: lambda i, k: i.failure(k.framebuffer),
+    c.FramebufferBits: lambda i, k: i[k.framebuffer].bits,
+    c.ReflectProgram: Interpreter.reflect_program,
+    c.QuerySamples: lambda i, k: i[k.query].samples,
+    c.QueryPrimitives: lambda i, k: i[k.query].primitives,
+    c.QueryElapsed: lambda i, k: i[k.query].elapsed,
+}
+
+FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = {
+    c.ReadBuffer: Interpreter.read_buffer,
+    c.ReadBufferChunks: lambda i, k, memory: i[k.buffer].read_chunks_into(
+        memory, k.chunk_size, k.start, k.step, k.count, 0
+    ),
+    c.ReadTexture: lambda i, k, memory: i[k.texture].read_into(memory, k.level, k.alignment, 0),
+    c.ReadVolume: lambda i, k, memory: i[k.texture].read_into(memory, k.alignment, 0),
+    c.ReadTextureCube: lambda i, k, memory: i[k.texture].read_into(memory, k.face, k.alignment, 0),
+    c.ReadFramebuffer: lambda i, k, memory: i[k.framebuffer].read_into(
+        memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
+    ),
+}
+
+FREES: dict[type[c.Command], Callable[[Interpreter, Any], None]] = {
+    c.Release: Interpreter.release,
+    c.Forget: Interpreter.forget,
+}

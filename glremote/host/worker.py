@@ -1,0 +1,297 @@
+"""A worker: one session, one context, one thread; a process of its own, or a thread of the client's for tests.
+
+Knows: the session's core, epochs, where answers go, and when to acknowledge. Does not know: sockets (port.py), tokens,
+or what a command does (interpreter.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import moderngl
+from moderngl import mgl
+
+from glremote.protocol import handshake
+from glremote.protocol.buffers import Checker, decode, text
+from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
+from glremote.protocol.errors import ProtocolError
+from glremote.protocol.messages import (
+    VERSION, Answer, Buffer, Fault, Goodbye, Hello, Refused, Resume, Resumed, encode, value_bytes,
+)  # fmt: skip
+from glremote.protocol.reflection import Driver
+from glremote.protocol.session import Session
+from glremote.protocol.stacks import Span, Stack
+
+from .interpreter import Interpreter, describe
+from .port import Event, Is, Port, PortClosed
+from .reflecting import examine
+
+log = logging.getLogger("glremote.host")
+
+STACK_SIZE = 64 << 20
+PART = 8 << 20
+"""An answer above this size goes in parts, so that it never needs the whole stack at once."""
+LARGEST_FETCH = 1 << 30
+LONGEST_TEXT = 20_000
+"""Characters of an exception's text that are passed on; compilers can be eloquent."""
+ZEROS = bytes(1 << 20)
+SOFTWARE = "0.1.0"
+
+
+class Worker:
+    """Serves one session on one context (moderngl's C object) through one port."""
+
+    def __init__(self, port: Port, context: Any, version_code: int, software: str = SOFTWARE) -> None:
+        self.port = port
+        self.driver: Driver = examine(context, version_code)
+        self.software = software
+        self.name, self.grace = "", 0.0
+        self.session = Session(writes=Stack(STACK_SIZE), reads=Stack(STACK_SIZE))
+        self.session.connected = False
+        self.checker = Checker(self.session.reads, LARGEST_FETCH)
+        self.interpreter = Interpreter(context, self.session.reads, self)
+        self.buffers_run = 0
+        self._greeted = False
+        self._buffers: deque[tuple[Buffer, bytes]] = deque()
+        self._epoch = 0
+        self._failed: str | None = None  # why the present epoch's commands are dropped
+        self._last_made = DEFAULT_FRAMEBUFFER
+        self._over: str | None = None  # why the session has ended; "" after a goodbye
+
+    def run(self) -> str:
+        """Serve until the session is over; the reason, "" after a goodbye. Raises PortClosed when the gateway is gone."""
+        try:
+            while self._over is None:
+                self._take(self.port.receive(None))
+                while self._over is None and (event := self.port.receive(0)) is not None:
+                    self._take(event)
+                    self._run_one()
+                while self._over is None and self._run_one():
+                    while self._over is None and (event := self.port.receive(0)) is not None:
+                        self._take(event)
+                self.session.acknowledge()
+                self._send()
+        except ProtocolError as error:
+            log.warning("session %s: %s", self.name, error)
+            self._over = str(error)
+        self.port.send(Is.ENDED, [self._over.encode()])
+        return self._over
+
+    # --- coming in
+
+    def _take(self, event: Event | None) -> None:
+        if event is None:
+            return
+        if event.what is Is.PACKET:
+            for message, body in self.session.receive(event.data):
+                self._message(message, body)
+        elif event.what is Is.DETACHED:
+            self.session.disconnect()
+        elif event.what is Is.ATTACHED:
+            self.session.disconnect()
+            if event.data:
+                self.name, grace = bytes(event.data).decode().split()
+                self.grace = float(grace)
+
+    def _message(self, message: Any, body: memoryview) -> None:
+        if isinstance(message, Buffer):
+            self._buffers.append((message, bytes(body)))
+        elif isinstance(message, Hello) and not self._greeted:
+            self._greet(message)
+        elif isinstance(message, Resume):
+            if not self._greeted:
+                self._reply(Refused("session", "this session was never greeted", VERSION))
+                return
+            self._reply(Resumed(self.session.applied))
+            self.session.resume(message.applied)
+            self._send()
+        elif isinstance(message, Goodbye):
+            self._over = ""
+        else:
+            raise ProtocolError(f"{type(message).__name__} out of place")
+
+    def _greet(self, hello: Hello) -> None:
+        answer = handshake.greet(
+            hello, self.software, moderngl.__version__, self.name, STACK_SIZE, self.grace, self.driver
+        )
+        self._reply(answer)
+        if isinstance(answer, Refused):
+            self._over = answer.reason
+        else:
+            self._greeted = self.session.connected = True
+
+    def _reply(self, message: Any) -> None:
+        self.port.send(Is.PACKET, [encode(message)])
+
+    # --- running
+
+    def _run_one(self) -> bool:
+        """Run the next buffer, if there is one."""
+        if not self._buffers:
+            return False
+        buffer, body = self._buffers.popleft()
+        commands = decode(body)
+        self.checker.check(commands)
+        if buffer.epoch != self._epoch:
+            self._epoch, self._failed = buffer.epoch, None
+        for index, command in enumerate(commands):
+            if self._failed is None:
+                try:
+                    self.interpreter.run(command)
+                except (PortClosed, ProtocolError):
+                    raise
+                except Exception as error:
+                    self._fault(buffer, index, command, error)
+                else:
+                    if isinstance(command, Make):
+                        self._last_made = command.handle
+            else:
+                self._drop(command)
+        self.buffers_run += 1
+        self.session.done(buffer.number)
+        self.session.acknowledge(at_once=False)
+        self._send()
+        return True
+
+    def _fault(self, buffer: Buffer, index: int, command: Command, error: Exception) -> None:
+        kind, why = describe(error)
+        self._failed = f"{kind}: {why}"
+        self._wait_for_room()
+        self.session.send(
+            Fault, buffer.epoch, buffer.number, index, text(command), (kind, why[:LONGEST_TEXT]), self._last_made
+        )
+
+    def _drop(self, command: Command) -> None:
+        """What follows a fault in its epoch does not run; frees do, and questions are answered with the fault."""
+        if isinstance(command, Free):
+            self.interpreter.run(command)
+        elif isinstance(command, Ask | Fetch):
+            self._raised(command.ticket, "Dropped", f"dropped, since an earlier command failed: {self._failed}")
+
+    # --- answers: see interpreter.Answers
+
+    def value(self, ticket: int, value: Any) -> None:
+        """The answer of an Ask."""
+        data = value_bytes(value)
+        self.data(ticket, len(data), lambda memory: memory.__setitem__(slice(None), data))
+
+    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None]) -> None:
+        """The answer of a Fetch: written straight into the stack, or, when it is large, sent from there in parts."""
+        span = self._reserve(size) if size <= PART else None
+        whole = memoryview(bytearray(size)) if span is None else self._cleared(span)
+        try:
+            fill(whole)
+        except Exception as error:
+            self.error(ticket, error)
+            return
+        if span is not None:
+            self._part(ticket, 0, size, span)
+            return
+        for start in range(0, size, PART):
+            piece = whole[start : start + PART]
+            span = self._reserve(len(piece))
+            self.session.writes.view(span)[:] = piece
+            self._part(ticket, start, size, span)
+            self._send()
+
+    def error(self, ticket: int, error: Exception) -> None:
+        """The exception that an Ask or a Fetch is answered with."""
+        self._raised(ticket, *describe(error))
+
+    def _raised(self, ticket: int, kind: str, why: str) -> None:
+        self._wait_for_room()
+        self.session.send(Answer, ticket, 0, 0, None, (kind, why[:LONGEST_TEXT]), mark=self.session.writes.head)
+
+    def _part(self, ticket: int, start: int, total: int, span: Span) -> None:
+        self.session.writes.fresh.append(span)
+        self.session.send_patches()
+        self.session.send(Answer, ticket, start, total, span, None, mark=self.session.writes.head)
+
+    def _reserve(self, size: int) -> Span:
+        self._wait_for_room()
+        while (span := self.session.writes.reserve(size)) is None:
+            self._wait_for_peer()
+        return span
+
+    def _cleared(self, span: Span) -> memoryview:
+        """A span's bytes, zeros: what OpenGL does not write must not show what was there before."""
+        view = self.session.writes.view(span)
+        for start in range(0, len(view), len(ZEROS)):
+            piece = view[start : start + len(ZEROS)]
+            piece[:] = ZEROS[: len(piece)] if len(piece) < len(ZEROS) else ZEROS
+        return view
+
+    def _wait_for_room(self) -> None:
+        while not self.session.has_room():
+            self._wait_for_peer()
+
+    def _wait_for_peer(self) -> None:
+        """Stand still until the client has taken something; buffers that come meanwhile wait their turn."""
+        self._send()
+        self._take(self.port.receive(None))
+        if self._over is not None:
+            raise PortClosed("the client said goodbye while an answer was on its way")
+
+    def _send(self) -> None:
+        for packet in self.session.packets():
+            self.port.send(Is.PACKET, packet)
+
+
+def make_context(device_index: int | None = None) -> tuple[Any, int]:
+    """A fresh EGL context: moderngl's C object, and its version as 330 or 450."""
+    settings: dict[str, Any] = {} if device_index is None else {"device_index": device_index}
+    context, version_code = mgl.create_context(  # type: ignore[attr-defined]
+        glversion=330, mode="standalone", backend="egl", **settings
+    )
+    return context, version_code
+
+
+NO_EGL = (
+    "no OpenGL through EGL on this machine: {error}; on Debian or Ubuntu install a driver with "
+    "`apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
+)
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m glremote.host.worker --fd N [--device-index I]`: serve one session through an inherited socket."""
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
+    port = Port(socket.socket(fileno=int(options["--fd"])))
+    index = options.get("--device-index")
+    try:
+        context, version_code = make_context(None if index is None else int(index))
+    except Exception as error:
+        print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
+        return 3
+    worker = Worker(port, context, version_code)
+    port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
+    try:
+        worker.run()
+    except PortClosed:
+        return 0
+    finally:
+        port.close()
+    return 0
+
+
+def _die_with_parent() -> None:
+    """Linux: be killed when the gateway dies, however it dies (prctl(2), PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        parent = os.getppid()
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

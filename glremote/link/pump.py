@@ -1,0 +1,118 @@
+"""The pump: the one thread of a process that keeps its links moving while nobody waits on them.
+
+Knows: a selector, a clock, and members that say what they want. Does not know: what a member does when it is called.
+
+It starts with the first member and lives as long as the process. A member that is busy with a caller of its own says
+so by wanting nothing to be read; the pump looks again when the time that the member named has passed, or when poked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import threading
+from typing import Protocol
+
+log = logging.getLogger("glremote")
+
+
+class Member(Protocol):
+    """What the pump looks after."""
+
+    def tick(self) -> tuple[int, bool, bool, float | None]:
+        """Do what is due; the descriptor (-1: none), whether to wait for reading and for writing, seconds until the next tick."""
+        ...
+
+    def ready(self) -> None:
+        """The descriptor can be read or written."""
+        ...
+
+
+class Pump:
+    """Use `pump()`; there is one."""
+
+    def __init__(self) -> None:
+        self._members: dict[Member, None] = {}
+        self._lock = threading.Lock()
+        self._near, self._far = socket.socketpair()
+        for end in (self._near, self._far):
+            end.setblocking(False)
+        threading.Thread(target=self._run, name="glremote pump", daemon=True).start()
+
+    def add(self, member: Member) -> None:
+        """Look after a member from now on."""
+        with self._lock:
+            self._members[member] = None
+        self.poke()
+
+    def remove(self, member: Member) -> None:
+        """Forget a member."""
+        with self._lock:
+            self._members.pop(member, None)
+        self.poke()
+
+    def poke(self) -> None:
+        """Tick every member now."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            self._near.send(b"\0")
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                members = list(self._members)
+            timeout: float | None = None
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._far, selectors.EVENT_READ)
+                for member in members:
+                    descriptor, reading, writing, due = self._tick(member)
+                    timeout = due if timeout is None or due is not None and due < timeout else timeout
+                    events = selectors.EVENT_READ * reading | selectors.EVENT_WRITE * writing
+                    if descriptor >= 0 and events:
+                        with contextlib.suppress(OSError, ValueError, KeyError):  # closed since: the next tick says so
+                            selector.register(descriptor, events, member)
+                del members
+                for key, _ in selector.select(timeout):
+                    if key.data is None:
+                        with contextlib.suppress(BlockingIOError):
+                            self._far.recv(1 << 16)
+                    else:
+                        self._guard(key.data.ready, None)
+
+    def _tick(self, member: Member) -> tuple[int, bool, bool, float | None]:
+        nothing = (-1, False, False, None)
+        return self._guard(member.tick, nothing) or nothing  # type: ignore[func-returns-value, arg-type, return-value]
+
+    @staticmethod
+    def _guard(call, default):  # type: ignore[no-untyped-def]
+        """One member's fault must not stop the others; a member is to catch its own."""
+        try:
+            return call()
+        except Exception:
+            log.exception("a member of the pump failed")
+            return default
+
+
+_pump: Pump | None = None
+_starting = threading.Lock()
+
+
+def pump() -> Pump:
+    """The pump of this process, started when it is first asked for."""
+    global _pump
+    with _starting:
+        if _pump is None:
+            _pump = Pump()
+        return _pump
+
+
+def _after_fork() -> None:
+    """A child has no pump thread: the next context starts one, and the members that were inherited are nobody's."""
+    global _pump, _starting
+    _pump, _starting = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,158 @@
+"""The client's end of a websocket: opening one, and its codec.
+
+Knows: TCP, TLS, HTTP's upgrade and websocket frames, through websockets' sans-I/O protocol. Does not know: sessions. No
+proxy is asked, no extension offered (so nothing is deflated), and every size is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus, InvalidURI
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.uri import WebSocketURI, parse_uri
+
+from glremote.protocol.errors import HostUnreachable, NotAdmitted
+from glremote.protocol.messages import LARGEST_PACKET
+
+from .links import JOINED, Bytes, Link, LinkBroken, Packet
+
+PATH = "/glremote"
+SESSION_HEADER = "Glremote-Session"
+"""Names the session that a connection resumes; without it a new one begins."""
+CONNECT_TIMEOUT = 4.0
+"""Seconds from nothing to an open websocket."""
+
+
+class WebSocketCodec:
+    """A packet is one binary message; its large pieces are fragments of it, so that nothing is joined."""
+
+    def __init__(self, protocol: ClientProtocol, largest: int) -> None:
+        self.largest = largest
+        self._protocol = protocol
+        self._fragments: list[Bytes] = []
+
+    def wrap(self, packet: Packet) -> list[Bytes]:
+        pieces = [b"".join(packet)] if sum(map(len, packet)) <= JOINED else packet
+        last = len(pieces) - 1
+        for index, piece in enumerate(pieces):
+            send = self._protocol.send_continuation if index else self._protocol.send_binary
+            send(piece, fin=index == last)
+        return list(self._protocol.data_to_send())
+
+    def unwrap(self, data: Bytes) -> tuple[list[Bytes], list[Bytes]]:
+        self._protocol.receive_data(bytes(data))
+        packets: list[Bytes] = []
+        for frame in self._protocol.events_received():
+            if isinstance(frame, Frame) and frame.opcode in (Opcode.BINARY, Opcode.CONT):
+                self._fragments.append(frame.data)
+                if frame.fin:
+                    packets.append(self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments))
+                    self._fragments = []
+            elif isinstance(frame, Frame) and frame.opcode is Opcode.TEXT:
+                raise LinkBroken("the host sent text")
+        reply = [piece for piece in self._protocol.data_to_send() if piece]
+        if not packets and self._protocol.state is not State.OPEN:
+            raise LinkBroken(f"the host closed the websocket: {_closing(self._protocol)}")
+        return packets, reply
+
+
+def _closing(protocol: ClientProtocol) -> str:
+    if protocol.parser_exc is not None:
+        return str(protocol.parser_exc)
+    return f"{protocol.close_code} {protocol.close_reason}".strip()
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    session: str | None = None,
+    context: ssl.SSLContext | None = None,
+    timeout: float = CONNECT_TIMEOUT,
+) -> Link:
+    """Open a websocket to the host at `url` (ws:// or wss://), for a new session or the named one.
+
+    `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to do.
+    """
+    try:
+        uri = parse_uri(url)
+    except InvalidURI as error:
+        raise HostUnreachable(f"{url!r} is no address of a host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
+    deadline = time.monotonic() + timeout
+    protocol = ClientProtocol(
+        WebSocketURI(uri.secure, uri.host, uri.port, uri.path if uri.path not in ("", "/") else PATH, uri.query),
+        max_size=LARGEST_PACKET * 2,
+    )
+    request = protocol.connect()
+    request.headers["User-Agent"] = "glremote"
+    if token:
+        request.headers["Authorization"] = f"Bearer {token}"
+    if session:
+        request.headers[SESSION_HEADER] = session
+    sock = _open(url, uri, context, timeout)
+    try:
+        protocol.send_request(request)
+        early = _upgrade(url, sock, protocol, deadline)
+    except BaseException:
+        sock.close()
+        raise
+    link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
+    link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
+    return link
+
+
+def _open(url: str, uri: WebSocketURI, context: ssl.SSLContext | None, timeout: float) -> socket.socket:
+    try:
+        sock = socket.create_connection((uri.host, uri.port), timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if uri.secure:
+            sock = (context or ssl.create_default_context()).wrap_socket(sock, server_hostname=uri.host)
+        return sock
+    except ssl.SSLError as error:
+        raise HostUnreachable(f"{url}: no secure connection: {error}") from None
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise HostUnreachable(
+            f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
+        ) from None
+
+
+def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: float) -> Sequence[Frame]:
+    """Send the request and wait for the response; the frames that came right behind it."""
+    response: Response | None = None
+    frames: list[Frame] = []
+    try:
+        sock.sendall(b"".join(protocol.data_to_send()))
+        while response is None and protocol.handshake_exc is None:
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
+            data = sock.recv(1 << 16)
+            if data:
+                protocol.receive_data(data)
+            else:
+                protocol.receive_eof()
+            for event in protocol.events_received():
+                if isinstance(event, Response):
+                    response = event
+                else:
+                    frames.append(event)  # type: ignore[arg-type]
+            if not data:
+                break
+    except TimeoutError:
+        raise HostUnreachable(f"{url}: something accepts connections there, and no glremote host answered in time") from None
+    except OSError as error:
+        raise HostUnreachable(f"{url}: the connection broke while it was opened: {error}") from None
+    if response is not None and protocol.handshake_exc is None:
+        return frames
+    status = response.status_code if response else None
+    if response is not None and isinstance(protocol.handshake_exc, InvalidStatus) and status in (401, 403, 503, 404, 410):
+        with contextlib.suppress(ValueError):
+            said = response.body.decode().strip() if response.body else response.reason_phrase
+            raise NotAdmitted(f"{url}: {said}")
+    raise HostUnreachable(f"{url}: what answers there is no glremote host ({protocol.handshake_exc})")

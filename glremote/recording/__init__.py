@@ -1,0 +1,1 @@
+"""Recording objects: they stand where moderngl's C objects stand, and record what is called on them."""

@@ -1,0 +1,196 @@
+"""Arguments as moderngl's C code takes them: the same conversions, the same exceptions with the same text.
+
+Knows: what the format letters of PyArg_ParseTuple accept (https://docs.python.org/3/c-api/arg.html), and moderngl's own
+parsers of rectangles and the like. Does not know: what the arguments are for. Every function returns exactly the type
+that a command's field has, so that no command buffer fails to encode.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import zlib
+from typing import Any
+
+import moderngl
+
+Data = bytes | memoryview
+"""Contiguous bytes: `len` is their number."""
+
+
+def uint32(value: Any) -> int:
+    """`I`: an unsigned int, taken modulo 2**32 without a check."""
+    return operator.index(value) & 0xFFFFFFFF
+
+
+def int32(value: Any) -> int:
+    """`I` into a C int, as moderngl mostly does: taken modulo 2**32, negative from 2**31 on."""
+    value = operator.index(value) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def checked_int32(value: Any) -> int:
+    """`i`: an int, OverflowError outside of it."""
+    value = operator.index(value)
+    if not -(1 << 31) <= value < 1 << 31:
+        side = "greater than maximum" if value > 0 else "less than minimum"
+        raise OverflowError(f"signed integer is {side}")
+    return value
+
+
+def ssize(value: Any) -> int:
+    """`n`: a Py_ssize_t."""
+    value = operator.index(value)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise OverflowError("Python int too large to convert to C ssize_t")
+    return value
+
+
+def real(value: Any) -> float:
+    """`d`: a float, from anything with __float__ or __index__, but not from text."""
+    return value if type(value) is float else math.ldexp(value, 0)
+
+
+def float32(value: Any) -> float:
+    """`f`: a float rounded to single precision; what is too large becomes infinite."""
+    return ctypes.c_float(real(value)).value
+
+
+def text(value: Any, position: int) -> str:
+    """`s`: a str without null characters; `position` counts the arguments of the seam's call from 1."""
+    if not isinstance(value, str):
+        raise TypeError(f"argument {position} must be str, not {_name(value)}")
+    if "\0" in value:
+        raise ValueError("embedded null character")
+    return str(value)
+
+
+def extent(value: Any, count: int) -> tuple[int, ...]:
+    """`(II)` or `(III)` as the first argument: a sequence of that many unsigned ints."""
+    if isinstance(value, dict | set | frozenset) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+        raise TypeError(f"argument 1 must be {count}-item sequence, not {_name(value)}")
+    if len(value) != count:
+        raise TypeError(f"argument 1 must be sequence of length {count}, not {len(value)}")
+    return tuple(uint32(value[i]) for i in range(count))
+
+
+def data(value: Any) -> Data:
+    """The bytes of any C-contiguous object with a buffer; the buffer's own exception where it has none."""
+    if type(value) is bytes:
+        return value
+    try:
+        view = memoryview(value)
+    except TypeError:
+        zlib.crc32(value)  # raises what PyObject_GetBuffer raises
+        raise
+    if not view.c_contiguous:
+        zlib.crc32(value)
+    if not view.nbytes:
+        return b""
+    try:
+        return view.cast("B")
+    except TypeError:  # a format that memoryview cannot cast, such as a structure of numpy's
+        import numpy
+
+        return memoryview(numpy.frombuffer(value, numpy.uint8))
+
+
+def writable(value: Any) -> memoryview:
+    """The bytes of a writable, C-contiguous object with a buffer, to be filled; the buffer's own exception otherwise."""
+    found = data(value)
+    if isinstance(found, memoryview) and not found.readonly:
+        return found
+    if not memoryview(value).readonly:  # empty
+        return memoryview(bytearray())
+    if isinstance(value, memoryview):
+        raise BufferError("memoryview: underlying buffer is not writable")
+    if type(value).__module__ == "numpy":
+        raise ValueError("buffer source array is read-only")
+    raise BufferError("Object is not writable.")
+
+
+def numbers(value: Any, counts: tuple[int, ...]) -> tuple[int, ...] | None:
+    """As many ints as one of `counts`, from any sequence; None where moderngl's own parsers give up."""
+    try:
+        items = tuple(value)
+    except TypeError:
+        return None
+    if len(items) not in counts:
+        return None
+    try:
+        return tuple(_long(item) for item in items)
+    except (TypeError, OverflowError):
+        return None
+
+
+def _long(value: Any) -> int:
+    """PyLong_AsLong into a C int."""
+    value = operator.index(value)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise OverflowError("Python int too large to convert to C long")
+    return int32(value)
+
+
+def rect(value: Any, origin: tuple[int, int] = (0, 0)) -> tuple[int, int, int, int] | None:
+    """(x, y, width, height), or (width, height) at the origin; None where it is neither."""
+    found = numbers(value, (2, 4))
+    if found is None:
+        return None
+    return (*origin, *found) if len(found) == 2 else found  # type: ignore[return-value]
+
+
+def box(value: Any) -> tuple[int, int, int, int, int, int] | None:
+    """(x, y, z, width, height, depth), or (width, height, depth) at the origin; None where it is neither."""
+    found = numbers(value, (3, 6))
+    if found is None:
+        return None
+    return (0, 0, 0, *found) if len(found) == 3 else found  # type: ignore[return-value]
+
+
+def alignment(value: Any) -> int:
+    """1, 2, 4 or 8."""
+    value = int32(value)
+    if value not in (1, 2, 4, 8):
+        raise moderngl.Error("the alignment must be 1, 2, 4 or 8")
+    return value
+
+
+SIZES = {"f1": 1, "f2": 2, "f4": 4, "u1": 1, "u2": 2, "u4": 4, "i1": 1, "i2": 2, "i4": 4, "ni1": 1, "ni2": 2, "nu1": 1, "nu2": 2}
+"""Bytes of one component of each dtype."""
+
+
+def dtype(value: Any, position: int) -> str:
+    """One of moderngl's 13 dtypes."""
+    name = text(value, position)
+    if name not in SIZES:
+        raise moderngl.Error("invalid dtype")
+    return name
+
+
+def image_size(width: int, height: int, depth: int, pixel: int, alignment: int) -> int:
+    """Bytes of an image whose rows, of `width` pixels of `pixel` bytes, begin at multiples of `alignment`."""
+    row = (width * pixel + alignment - 1) // alignment * alignment
+    return (row & 0xFFFFFFFFFFFFFFFF) * height * depth & 0xFFFFFFFFFFFFFFFF
+
+
+def sized(value: Any, size: int) -> Data:
+    """The bytes of `value`, which must be `size`."""
+    found = data(value)
+    if len(found) != size:
+        raise moderngl.Error(f"data size mismatch {_printf(len(found))} != {_printf(size)}")
+    return found
+
+
+def out_of_range(offset: int, size: int) -> moderngl.Error:
+    """moderngl prints 64-bit numbers through %d, which shows their lower half."""
+    return moderngl.Error(f"out of range offset = {_printf(offset)} or size = {_printf(size)}")
+
+
+def _printf(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _name(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

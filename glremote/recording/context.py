@@ -1,0 +1,544 @@
+"""Stands where mgl.Context stands. Shadow: all state that moderngl's context sets, and what is bound where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from moderngl import Error
+
+from glremote.device.remote import RemoteDevice
+from glremote.protocol import commands as c
+
+from . import arguments as a
+from . import buffers, framebuffers, programs, queries, samplers, scopes, textures, vertex_arrays
+from .buffers import Buffer
+from .framebuffers import Framebuffer
+from .objects import check_made, instance
+from .recorder import Recorder
+from .textures import Renderbuffer, Texture, TextureArray
+
+FIRST_VERTEX_CONVENTION, LAST_VERTEX_CONVENTION = 0x8E4D, 0x8E4E
+COMPARE_FUNCS = ("<=", "<", ">=", ">", "==", "!=", "0", "1")
+FRONT_FACES = ("cw", "ccw")
+CULL_FACES = ("front", "back", "front_and_back")
+
+
+def _missing(name: str) -> Any:
+    def method(self: Context, *arguments: Any) -> Any:
+        raise NotImplementedError(f"Context.{name} is not in this version of glremote")
+
+    method.__name__ = name
+    method.__doc__ = "Not in this version."
+    return method
+
+
+class Context:
+    """The context of one session. Everything it answers without waiting was in the greeting, or was set here."""
+
+    name = "mgl.Context"
+
+    def __init__(self, device: RemoteDevice) -> None:
+        self.device = device
+        self.recorder = Recorder(device)
+        driver = device.driver
+        self.released = False
+        self.version_code = driver.version_code
+        self.info_values: dict[str, Any] = dict(driver.info)
+        self.limits: dict[str, Any] = dict(driver.limits)
+        self.programs: dict[int, programs.Program] = {}  # by glo, which is how their members name them
+        self.includes: dict[str, str] = {}
+        self.extensions: set[str] = set(driver.extensions)
+        self.bindings: dict[tuple[str, int], c.Command] = {}
+        self.enable_flags = 0
+        self._direct: dict[int, c.Command] = {}
+        self._state: dict[type[c.Command], c.Command] = {}  # the last setter of each kind
+        self._values: dict[str, Any] = {
+            **driver.state,
+            "polygon_offset": (0.0, 0.0),
+            "wireframe": False,
+            "front_face": "ccw",
+            "cull_face": "front_and_back",  # moderngl never initialises it, and shows this
+            "default_texture_unit": self.limits["default_texture_unit"],
+            "depth_func": "<=",
+            "depth_clamp_range": None,
+            "multisample": True,
+            "provoking_vertex": LAST_VERTEX_CONVENTION,
+        }
+        self._complete = frozenset(map(tuple, driver.complete))
+        self._glos: Counter[str] = Counter()
+        self._default = self._bound = Framebuffer.default(self, driver.default_framebuffer)
+        self.recorder.roots.append(self)
+
+    # --- for the other recording objects
+
+    def glo(self, kind: str) -> int:
+        """The next number of an OpenGL object of this type."""
+        self._glos[kind] += 1
+        return self._glos[kind]
+
+    def check(self) -> None:
+        """Raise, as moderngl does where it needs its framebuffers, when the context was released."""
+        if self.released:
+            raise Error("the context was released")
+
+    @property
+    def bound(self) -> Framebuffer:
+        """The framebuffer that is bound on the host."""
+        return self._bound
+
+    @bound.setter
+    def bound(self, value: Framebuffer) -> None:
+        self._bound = value
+
+    def is_complete(self, attachments: list[Any], colors: int) -> bool:
+        """Whether the driver's table knows that these attachments, of equal size, make a complete framebuffer."""
+        if colors > self.info_values.get("GL_MAX_COLOR_ATTACHMENTS", 8) or colors > self.info_values.get("GL_MAX_DRAW_BUFFERS", 8):
+            return False
+        layered = {type(attachment) is TextureArray for attachment in attachments}
+        return len(layered) == 1 and all(self._known(attachment) for attachment in attachments)
+
+    def _known(self, attachment: Any) -> bool:
+        kind = {Texture: "texture", TextureArray: "texture_array", Renderbuffer: "renderbuffer"}[type(attachment)]
+        most = self.info_values["GL_MAX_RENDERBUFFER_SIZE" if kind == "renderbuffer" else "GL_MAX_TEXTURE_SIZE"]
+        if attachment.released or max(attachment.width, attachment.height) > most:
+            return False
+        if kind != "renderbuffer" and attachment.internal_format:
+            return False
+        dtype = "depth" if attachment.depth else attachment.dtype
+        return (kind, attachment.components, dtype, attachment.samples) in self._complete
+
+    def restore(self) -> Iterator[c.Command]:
+        """The commands that set all state again; see Recorded.restore."""
+        yield c.EnableOnly(self.enable_flags)
+        yield from self._direct.values()
+        yield from self._state.values()
+        yield from self.bindings.values()
+        yield c.FramebufferUse(self._bound.handle)
+
+    # --- making
+
+    def buffer(self, data: Any, reserve: Any, dynamic: Any) -> Any:
+        """See buffers.py."""
+        return buffers.buffer(self, data, reserve, dynamic)
+
+    def texture(self, *arguments: Any) -> Any:
+        """See textures.py."""
+        return textures.texture(self, *arguments)
+
+    def texture3d(self, *arguments: Any) -> Any:
+        """See textures.py."""
+        return textures.texture3d(self, *arguments)
+
+    def texture_array(self, *arguments: Any) -> Any:
+        """See textures.py."""
+        return textures.texture_array(self, *arguments)
+
+    def texture_cube(self, *arguments: Any) -> Any:
+        """See textures.py."""
+        return textures.texture_cube(self, *arguments)
+
+    def depth_texture(self, *arguments: Any) -> Any:
+        """See textures.py."""
+        return textures.depth_texture(self, *arguments)
+
+    def depth_texture_cube(self, *arguments: Any) -> Any:
+        """See textures.py."""
+        return textures.depth_texture_cube(self, *arguments)
+
+    def framebuffer(self, color_attachments: Any, depth_attachment: Any) -> Any:
+        """See framebuffers.py."""
+        return framebuffers.framebuffer(self, color_attachments, depth_attachment)
+
+    def empty_framebuffer(self, *arguments: Any) -> Any:
+        """See framebuffers.py."""
+        return framebuffers.empty_framebuffer(self, *arguments)
+
+    def program(self, *arguments: Any) -> Any:
+        """See programs.py."""
+        return programs.program(self, *arguments)
+
+    def vertex_array(self, *arguments: Any) -> Any:
+        """See vertex_arrays.py."""
+        return vertex_arrays.vertex_array(self, *arguments)
+
+    def query(self, *arguments: Any) -> Any:
+        """See queries.py."""
+        return queries.query(self, *arguments)
+
+    def sampler(self) -> Any:
+        """See samplers.py."""
+        return samplers.sampler(self)
+
+    def scope(self, *arguments: Any) -> Any:
+        """See scopes.py."""
+        return scopes.scope(self, *arguments)
+
+    external_buffer = _missing("external_buffer")
+    external_texture = _missing("external_texture")
+    detect_framebuffer = _missing("detect_framebuffer")
+    get_label = _missing("get_label")
+    set_label = _missing("set_label")
+    push_debug_scope = _missing("push_debug_scope")
+    pop_debug_scope = _missing("pop_debug_scope")
+    _set_uniform_handle = _missing("_set_uniform_handle")
+
+    # --- doing
+
+    def enable_only(self, flags: Any) -> None:
+        """Enable these of the five features and disable the others."""
+        flags = a.checked_int32(flags)
+        self.recorder.record(c.EnableOnly(flags))
+        self.enable_flags = flags
+
+    def enable(self, flags: Any) -> None:
+        """Enable features."""
+        flags = a.checked_int32(flags)
+        self.recorder.record(c.Enable(flags))
+        self.enable_flags |= flags
+
+    def disable(self, flags: Any) -> None:
+        """Disable features."""
+        flags = a.checked_int32(flags)
+        self.recorder.record(c.Disable(flags))
+        self.enable_flags &= ~flags
+
+    def enable_direct(self, enum: Any) -> None:
+        """glEnable."""
+        command = c.EnableDirect(a.checked_int32(enum))
+        self.recorder.record(command)
+        self._direct[command.enum] = command
+
+    def disable_direct(self, enum: Any) -> None:
+        """glDisable."""
+        command = c.DisableDirect(a.checked_int32(enum))
+        self.recorder.record(command)
+        self._direct[command.enum] = command
+
+    def finish(self) -> None:
+        """Wait until the host has done everything; a fault of anything recorded before is raised here."""
+        self.recorder.ask(c.Finish)
+
+    def copy_buffer(self, dst: Any, src: Any, size: Any, read_offset: Any, write_offset: Any) -> None:
+        """Copy bytes between buffers on the host."""
+        dst, src = instance(dst, Buffer, 1), instance(src, Buffer, 2)
+        size, read_offset, write_offset = a.ssize(size), a.ssize(read_offset), a.ssize(write_offset)
+        length = src.length - read_offset if size < 0 else size
+        if read_offset < 0 or write_offset < 0:
+            raise Error("buffer underflow")
+        if read_offset + length > src.length or write_offset + length > dst.length:
+            raise Error("buffer overflow")
+        self.recorder.record(c.CopyBuffer(dst.handle, src.handle, size, read_offset, write_offset))
+
+    def copy_framebuffer(self, dst: Any, src: Any) -> None:
+        """Copy the pixels of a framebuffer to another, or to a texture; resolves samples."""
+        self.check()
+        check_made(dst)
+        src = instance(src, Framebuffer, 2)
+        if type(dst) is Framebuffer:
+            if dst.draw_buffers != src.draw_buffers:
+                raise Error("Destination and source framebuffers have different number of color attachments!")
+        elif type(dst) is Texture:
+            if dst.samples:
+                raise Error("multisample texture targets are not accepted")
+            if src.samples:
+                raise Error("multisample framebuffer source with texture targets are not accepted")
+        else:
+            raise Error("the dst must be a Framebuffer or Texture")
+        self.recorder.record(c.CopyFramebuffer(dst.handle, src.handle))
+
+    def memory_barrier(self, barriers: Any = 0xFFFFFFFF, by_region: Any = False) -> None:
+        """glMemoryBarrier."""
+        self.recorder.record(c.MemoryBarrier(a.uint32(barriers), bool(by_region)))
+
+    def clear_samplers(self, start: Any, end: Any) -> None:
+        """Unbind the samplers of texture units from `start` up to `end`, -1 being the last."""
+        start, end = a.checked_int32(start), a.checked_int32(end)
+        self.recorder.record(c.ClearSamplers(start, end))
+        most = self.limits["max_texture_units"]
+        for unit in range(max(start, 0), most if end == -1 else min(end, most)):
+            self.bindings.pop(("sampler", unit), None)
+
+    def clear_errors(self) -> None:
+        """Forget all pending OpenGL errors."""
+        self.recorder.record(c.ClearErrors())
+
+    def __enter__(self) -> None:
+        """A remote context is always its own: there is nothing to make current."""
+
+    def __exit__(self, *_: Any) -> None:
+        """There is nothing to restore."""
+
+    def release(self) -> None:
+        """End the session: the host frees everything. The second call does nothing; it never raises."""
+        if not self.released:
+            self.released = True
+            self.recorder.close()
+
+    # --- uniforms and blocks: how a program's members come here
+
+    def _read_uniform(self, program: int, location: int, gl_type: int, length: int, size: int) -> bytes:
+        return self.programs[program].values.get(location, bytes(length * size))
+
+    def _write_uniform(self, program: int, location: int, gl_type: int, length: int, size: int, data: Any) -> None:
+        found = a.data(data)
+        if len(found) != length * size:
+            raise Error("invalid uniform size")
+        self.programs[program].write_uniform(location, gl_type, length, size, bytes(found))
+
+    def _get_ubo_binding(self, program: int, index: int) -> int:
+        return self.programs[program].uniform_bindings[index]
+
+    def _set_ubo_binding(self, program: int, index: int, binding: Any) -> None:
+        self.programs[program].bind_uniform_block(index, a.uint32(binding))
+
+    def _get_storage_block_binding(self, program: int, index: int) -> int:
+        return self.programs[program].storage_bindings[index]
+
+    def _set_storage_block_binding(self, program: int, index: int, binding: Any) -> None:
+        self.programs[program].bind_storage_block(index, a.uint32(binding))
+
+    # --- state
+
+    def _set(self, command: c.Command, name: str | None = None, value: Any = None) -> None:
+        self.recorder.record(command)
+        self._state[type(command)] = command
+        if name is not None:
+            self._values[name] = value
+
+    @property
+    def line_width(self) -> float:
+        """Pixels."""
+        return float(self._values["line_width"])
+
+    @line_width.setter
+    def line_width(self, value: Any) -> None:
+        width = a.float32(value)
+        self._positive(c.LineWidth(width), "line_width", width)
+
+    @property
+    def point_size(self) -> float:
+        """Pixels."""
+        return float(self._values["point_size"])
+
+    @point_size.setter
+    def point_size(self, value: Any) -> None:
+        size = a.float32(value)
+        self._positive(c.PointSize(size), "point_size", size)
+
+    def _positive(self, command: c.Command, name: str, value: Any) -> None:
+        """OpenGL refuses what is not greater than zero, and keeps what it had."""
+        if value > 0:
+            self._set(command, name, value)
+        else:
+            self.recorder.record(command)
+
+    @property
+    def patch_vertices(self) -> int:
+        """Vertices of a patch."""
+        return int(self._values["patch_vertices"])
+
+    @patch_vertices.setter
+    def patch_vertices(self, value: Any) -> None:
+        count = a._long(value)
+        if not count:
+            raise SystemError("error return without exception set")
+        if 0 < count <= self.info_values.get("GL_MAX_PATCH_VERTICES", 32):
+            self._set(c.PatchVertices(count), "patch_vertices", count)
+        else:
+            self.recorder.record(c.PatchVertices(count))
+
+    @property
+    def depth_func(self) -> str:
+        """As it was set; "<=" before."""
+        return str(self._values["depth_func"])
+
+    @depth_func.setter
+    def depth_func(self, value: Any) -> None:
+        if not isinstance(value, str):
+            raise TypeError("bad argument type for built-in operation")
+        if value not in COMPARE_FUNCS:
+            raise SystemError("error return without exception set")
+        self._set(c.DepthFunc(str(value)), "depth_func", str(value))
+
+    @property
+    def depth_clamp_range(self) -> tuple[float, float] | None:
+        """Near and far, None while depth is not clamped."""
+        return self._values["depth_clamp_range"]  # type: ignore[no-any-return]
+
+    @depth_clamp_range.setter
+    def depth_clamp_range(self, value: Any) -> None:
+        if value is not None:
+            if type(value) is not tuple or len(value) != 2:
+                raise SystemError("error return without exception set")
+            value = (a.real(value[0]), a.real(value[1]))
+        self._set(c.DepthClampRange(value), "depth_clamp_range", value)
+
+    @property
+    def blend_func(self) -> tuple[int, int]:
+        """moderngl's C code does not follow what is set, and shows its first value."""
+        return (0x0302, 0x0303)
+
+    @blend_func.setter
+    def blend_func(self, value: Any) -> None:
+        found = a.numbers(value, (2, 4))
+        if found is None:
+            raise Error("invalid blend func")
+        self._set(c.BlendFunc((*found, *found) if len(found) == 2 else found))  # type: ignore[arg-type]
+
+    @property
+    def blend_equation(self) -> tuple[int, int]:
+        """moderngl's C code does not follow what is set, and shows its first value."""
+        return (0x8006, 0x8006)
+
+    @blend_equation.setter
+    def blend_equation(self, value: Any) -> None:
+        found = a.numbers((value,) if isinstance(value, int) else value, (1, 2))
+        if found is None:
+            raise Error("invalid blend equation")
+        self._set(c.BlendEquation((*found, *found) if len(found) == 1 else found))  # type: ignore[arg-type]
+
+    @property
+    def multisample(self) -> bool:
+        """Whether multisample rasterisation is on."""
+        return bool(self._values["multisample"])
+
+    @multisample.setter
+    def multisample(self, value: Any) -> None:
+        if value is not True and value is not False:
+            raise SystemError("error return without exception set")
+        self._set(c.Multisample(value), "multisample", value)
+
+    @property
+    def provoking_vertex(self) -> int:
+        """FIRST_VERTEX_CONVENTION or LAST_VERTEX_CONVENTION."""
+        return int(self._values["provoking_vertex"])
+
+    @provoking_vertex.setter
+    def provoking_vertex(self, value: Any) -> None:
+        convention = a._long(value)
+        if convention not in (FIRST_VERTEX_CONVENTION, LAST_VERTEX_CONVENTION):
+            raise SystemError("error return without exception set")
+        self._set(c.ProvokingVertex(convention), "provoking_vertex", convention)
+
+    @property
+    def polygon_offset(self) -> tuple[float, float]:
+        """Factor and units."""
+        return self._values["polygon_offset"]  # type: ignore[no-any-return]
+
+    @polygon_offset.setter
+    def polygon_offset(self, value: Any) -> None:
+        if type(value) is not tuple or len(value) != 2:
+            raise SystemError("error return without exception set")
+        offset = (a.float32(value[0]), a.float32(value[1]))
+        self._set(c.PolygonOffset(offset), "polygon_offset", offset)
+
+    @property
+    def default_texture_unit(self) -> int:
+        """The unit that moderngl uses for its own binding of textures."""
+        return int(self._values["default_texture_unit"])
+
+    @default_texture_unit.setter
+    def default_texture_unit(self, value: Any) -> None:
+        unit = a._long(value)
+        self._set(c.DefaultTextureUnit(unit), "default_texture_unit", unit)
+
+    @property
+    def wireframe(self) -> bool:
+        """Whether polygons are drawn as lines."""
+        return bool(self._values["wireframe"])
+
+    @wireframe.setter
+    def wireframe(self, value: Any) -> None:
+        if value is not True and value is not False:
+            raise Error("invalid value for wireframe")
+        self._set(c.Wireframe(value), "wireframe", value)
+
+    @property
+    def front_face(self) -> str:
+        """ "cw" or "ccw"."""
+        return str(self._values["front_face"])
+
+    @front_face.setter
+    def front_face(self, value: Any) -> None:
+        if value not in FRONT_FACES:
+            raise Error("invalid front_face")
+        self._set(c.FrontFace(str(value)), "front_face", str(value))
+
+    @property
+    def cull_face(self) -> str:
+        """ "front", "back" or "front_and_back"."""
+        return str(self._values["cull_face"])
+
+    @cull_face.setter
+    def cull_face(self, value: Any) -> None:
+        if value not in CULL_FACES:
+            raise Error("invalid cull_face")
+        self._set(c.CullFace(str(value)), "cull_face", str(value))
+
+    @property
+    def fbo(self) -> Framebuffer:
+        """The bound framebuffer."""
+        self.check()
+        return self._bound
+
+    @fbo.setter
+    def fbo(self, value: Any) -> None:
+        self.check()
+        check_made(value)
+        if type(value) is not Framebuffer:
+            raise SystemError("error return without exception set")
+        self._bound = value
+
+    # --- what the greeting told
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """A fresh dictionary of the driver's limits and names."""
+        return dict(self.info_values)
+
+    @property
+    def error(self) -> str:
+        """The name of one pending OpenGL error; waits."""
+        return self.recorder.ask(c.GetError, answer=str)  # type: ignore[no-any-return]
+
+    @property
+    def max_samples(self) -> int:
+        """Samples of a multisample attachment."""
+        return self.limits["max_samples"]  # type: ignore[no-any-return]
+
+    @property
+    def max_integer_samples(self) -> int:
+        """Samples of an integer multisample attachment."""
+        return self.limits["max_integer_samples"]  # type: ignore[no-any-return]
+
+    @property
+    def max_texture_units(self) -> int:
+        """Texture units of a fragment shader."""
+        return self.limits["max_texture_units"]  # type: ignore[no-any-return]
+
+    @property
+    def max_anisotropy(self) -> float:
+        """The greatest anisotropy."""
+        return self.limits["max_anisotropy"]  # type: ignore[no-any-return]
+
+    @property
+    def max_label_length(self) -> int | None:
+        """Characters of a label."""
+        return self.limits["max_label_length"]  # type: ignore[no-any-return]
+
+    @property
+    def max_debug_message_length(self) -> int | None:
+        """Characters of a debug scope's label."""
+        return self.limits["max_debug_message_length"]  # type: ignore[no-any-return]
+
+    @property
+    def max_debug_group_stack_depth(self) -> int | None:
+        """How deep debug scopes nest."""
+        return self.limits["max_debug_group_stack_depth"]  # type: ignore[no-any-return]
+
+    @property
+    def _context(self) -> RemoteDevice:
+        """At the seam this is the glcontext; here it is the device."""
+        return self.device

@@ -1,0 +1,96 @@
+"""What every recording object is: a handle, a recorder, and a shadow of the state that its setters set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from glremote.protocol.commands import Command, Forget, Release
+
+from .recorder import Fault, Recorder
+
+if TYPE_CHECKING:
+    from .context import Context
+
+T = TypeVar("T", bound="Recorded")
+
+
+class Recorded:
+    """Stands where one of moderngl's C objects stands.
+
+    `name` is the type's name at the seam, as moderngl's error texts show it. Its `handle` names it on the host, its
+    `glo` in the program: moderngl's number of an OpenGL object, here a number of the client's for each type.
+    """
+
+    name = "mgl.Object"
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.recorder: Recorder = context.recorder
+        self.handle = self.recorder.handle()
+        self.released = False
+
+    def release(self) -> None:
+        """Free the OpenGL object; the second call does nothing."""
+        if not self.released:
+            self.released = True
+            self.recorder.free(Release(self.handle))
+
+    def __del__(self) -> None:
+        if hasattr(self, "released"):
+            self.recorder.free(Forget(self.handle))
+
+    def restore(self) -> Iterator[Command]:
+        """The commands that set again what the setters have set; for the first buffer of an epoch."""
+        return iter(())
+
+    def never_made(self, fault: Fault) -> None:
+        """The command that was to make this object did not run: every use of it raises from now on."""
+        self.__dict__["never"] = fault
+        self.__class__ = _never_made(type(self))
+
+
+def _never_made(kind: type[Recorded]) -> type[Recorded]:
+    class NeverMade(kind):  # type: ignore[misc, valid-type]
+        """An object whose making was dropped: touching it raises what says why."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("release", "__class__", "__dict__", "__del__"):
+                return object.__getattribute__(self, name)
+            raise never_made_error(self)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            raise never_made_error(self)
+
+        def release(self) -> None:
+            """Nothing is there to be freed."""
+
+        def __del__(self) -> None:
+            """Nothing is there to be forgotten."""
+
+    NeverMade.name = kind.name
+    return NeverMade
+
+
+def never_made_error(thing: Recorded) -> Fault:
+    """What using an object that was never made raises."""
+    return Fault(f"this {type(thing).name.removeprefix('mgl.')} was never made: {thing.__dict__['never']}")
+
+
+def check_made(thing: Any) -> None:
+    """Raise, naming the fault, if this is an object that was never made; every place that takes one as an argument asks."""
+    if isinstance(thing, Recorded) and "never" in object.__getattribute__(thing, "__dict__"):
+        raise never_made_error(thing)
+
+
+def type_name(thing: Any) -> str:
+    """A type's name as moderngl's C code shows it in its error texts."""
+    return thing.name if isinstance(thing, Recorded) else type(thing).__name__
+
+
+def instance(value: Any, kind: type[T], position: int) -> T:
+    """`O!`: an argument of exactly this recording type; `position` counts the arguments of the seam's call from 1."""
+    check_made(value)
+    if type(value) is not kind:
+        raise TypeError(f"argument {position} must be {kind.name}, not {type_name(value)}")
+    return value

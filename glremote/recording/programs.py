@@ -1,0 +1,178 @@
+"""Stands where mgl.Program stands. Shadow: the values of uniforms and the bindings of blocks, begun by reflection."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from _moderngl import (
+    UNIFORM_LOOKUP_TABLE, Error, make_attribute, make_storage_block, make_uniform, make_uniform_block, make_varying,
+    resolve_includes,
+)  # fmt: skip
+
+from glremote.protocol import commands as c
+from glremote.protocol import reflection as r
+
+from . import arguments as a
+from .buffers import Buffer
+from .objects import Recorded, instance
+
+if TYPE_CHECKING:
+    from .context import Context
+
+BOOLS = frozenset((0x8B56, 0x8B57, 0x8B58, 0x8B59))
+"""GL_BOOL and its vectors: what is not zero reads back as 1 (OpenGL 4.6 core, 7.6.1)."""
+IMAGE_2D = 0x904D
+SAMPLERS = frozenset(kind for kind, (_, count, _, fmt) in UNIFORM_LOOKUP_TABLE.items() if fmt == "1i") - {
+    0x1404, 0x8B56,
+}  # fmt: skip
+"""Samplers and images: a unit that the driver does not have is an OpenGL error, and changes nothing."""
+
+
+class Program(Recorded):
+    """A linked program. `glo` is how its members name it."""
+
+    name = "mgl.Program"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.glo = context.glo("program")
+        self.num_varyings = 0
+        self.geometry: tuple[int | None, int | None, int] = (None, None, 0)
+        self.values: dict[int, bytes] = {}  # by location
+        self.writes: dict[int, c.SetUniform] = {}  # the last of each location
+        self.uniform_bindings: dict[int, int] = {}
+        self.storage_bindings: dict[int, int] = {}
+        self.binds: dict[tuple[str, int], c.Command] = {}
+
+    def run(self, x: Any, y: Any, z: Any) -> None:
+        """Run a compute shader over that many groups."""
+        self.recorder.record(c.RunCompute(self.handle, a.uint32(x), a.uint32(y), a.uint32(z)))
+
+    def run_indirect(self, buffer: Any, offset: Any = 0) -> None:
+        """Run a compute shader over as many groups as a buffer says at an offset."""
+        buffer = instance(buffer, Buffer, 1)
+        self.recorder.record(c.RunComputeIndirect(self.handle, buffer.handle, a.ssize(offset)))
+
+    def draw_mesh_tasks(self, first: Any, count: Any) -> None:
+        """Not in this version."""
+        raise NotImplementedError("Program.draw_mesh_tasks: mesh shaders are not in this version of glremote")
+
+    def draw_mesh_tasks_indirect(self, buffer: Any, offset: Any = 0, drawcount: Any = 1, stride: Any = 0) -> None:
+        """Not in this version."""
+        raise NotImplementedError("Program.draw_mesh_tasks_indirect: mesh shaders are not in this version of glremote")
+
+    def draw_mesh_tasks_indirect_count(
+        self, buffer: Any, offset: Any, drawcount_offset: Any, maxdrawcount: Any, stride: Any = 0
+    ) -> None:
+        """Not in this version."""
+        raise NotImplementedError(
+            "Program.draw_mesh_tasks_indirect_count: mesh shaders are not in this version of glremote"
+        )
+
+    def write_uniform(self, location: int, gl_type: int, array_length: int, element_size: int, data: bytes) -> None:
+        """Record a uniform's new value, and remember it unless the driver refuses it."""
+        command = c.SetUniform(self.handle, location, gl_type, array_length, element_size, data)
+        self.recorder.record(command, len(data))
+        if gl_type not in UNIFORM_LOOKUP_TABLE or self.released:
+            return
+        if gl_type in SAMPLERS and not self._units_exist(gl_type, data):
+            return
+        if gl_type in BOOLS:
+            data = b"".join(b"\1\0\0\0" if any(data[i : i + 4]) else b"\0\0\0\0" for i in range(0, len(data), 4))
+        self.values[location] = data
+        self.writes[location] = command
+
+    def _units_exist(self, gl_type: int, data: bytes) -> bool:
+        info = self.context.info_values
+        most = info["GL_MAX_IMAGE_UNITS" if gl_type == IMAGE_2D else "GL_MAX_COMBINED_TEXTURE_IMAGE_UNITS"]
+        units = (int.from_bytes(data[i : i + 4], "little", signed=True) for i in range(0, len(data), 4))
+        return all(0 <= unit < most for unit in units)
+
+    def bind_uniform_block(self, index: int, binding: int) -> None:
+        """Record a uniform block's new binding."""
+        self._bind("uniform", c.SetUniformBlockBinding, self.uniform_bindings, index, binding)
+
+    def bind_storage_block(self, index: int, binding: int) -> None:
+        """Record a storage block's new binding."""
+        self._bind("storage", c.SetStorageBlockBinding, self.storage_bindings, index, binding)
+
+    def _bind(self, target: str, kind: Any, bindings: dict[int, int], index: int, binding: int) -> None:
+        command = kind(self.handle, index, binding)
+        self.recorder.record(command)
+        most = self.context.info_values.get(f"GL_MAX_{'UNIFORM' if target == 'uniform' else 'SHADER_STORAGE'}_BUFFER_BINDINGS")
+        if index in bindings and (most is None or binding < most):
+            bindings[index] = binding
+            self.binds[target, index] = command
+
+    def restore(self) -> Iterator[c.Command]:
+        """See Recorded.restore."""
+        yield from self.writes.values()
+        yield from self.binds.values()
+
+
+def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()], Any, int]:
+    """`Context.program` of the seam: the object, its members, no subroutines, the geometry's facts, and its glo.
+
+    Waits for the driver, which compiles, links and reflects; raises its log as moderngl does.
+    """
+    *shaders, varyings, fragment_outputs, interleaved = arguments
+    try:
+        names = tuple(varyings)
+    except TypeError:
+        raise Error("invalid varyings") from None
+    sources = tuple(None if shader is None else _source(context, shader) for shader in shaders)
+    if not all(isinstance(name, str) for name in names):
+        raise Error("invalid varyings")
+    outputs = {str(name): a.int32(operator.index(location)) for name, location in fragment_outputs.items()}
+    made = Program(context)
+    context.recorder.make(
+        made, c.MakeProgram(made.handle, sources, names, outputs, bool(interleaved)), sum(len(s or b"") for s in sources)
+    )
+    reflection = context.recorder.ask(c.ReflectProgram, made.handle, answer=r.Reflection)
+    members = _members(context, made, reflection)
+    context.programs[made.glo] = made
+    return made, members, (), reflection.geometry, made.glo
+
+
+def _source(context: Context, shader: Any) -> bytes:
+    if hasattr(shader, "to_shader_source"):
+        shader = shader.to_shader_source()
+    if isinstance(shader, str):
+        return str(resolve_includes(context, shader)).encode()
+    if isinstance(shader, bytes):
+        return shader
+    raise Error("wrong shader source type")
+
+
+def _members(context: Context, made: Program, reflection: r.Reflection) -> tuple[dict[str, Any], dict[str, int], Any]:
+    """moderngl's three dictionaries: members by name, locations of attributes by name, attributes by location."""
+    members: dict[str, Any] = {}
+    locations: dict[str, int] = {}
+    attributes: dict[int, Any] = {}
+    made.geometry = reflection.geometry
+    for found in reflection.attributes:
+        attributes[found.location] = make_attribute(
+            found.name, found.gl_type, made.glo, found.location, found.array_length
+        )
+        locations[found.name] = found.location
+    for member in reflection.members:
+        if isinstance(member, r.AttributeMember):
+            attribute = attributes[member.location]
+            members[attribute.name] = attribute
+        elif isinstance(member, r.Varying):
+            members[member.name] = make_varying(member.name, member.number, member.array_length, member.dimension)
+            made.num_varyings += 1
+        elif isinstance(member, r.Uniform):
+            made.values[member.location] = member.initial
+            members[member.name] = make_uniform(
+                member.name, member.gl_type, made.glo, member.location, member.array_length, context
+            )
+        elif isinstance(member, r.UniformBlock):
+            made.uniform_bindings[member.index] = member.binding
+            members[member.name] = make_uniform_block(member.name, made.glo, member.index, member.size, context)
+        else:
+            made.storage_bindings[member.index] = member.binding
+            members[member.name] = make_storage_block(member.name, made.glo, member.index, context)
+    return members, locations, attributes

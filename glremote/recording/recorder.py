@@ -1,0 +1,404 @@
+"""The recorder of one context: calls become commands, commands become command buffers.
+
+Knows: when a buffer is closed and sent, what a call that needs an answer waits for, what a fault does to what follows.
+Does not know: what a command means (the recording objects beside it do) or how a buffer travels (device/ does).
+
+Recording takes no lock. A call appends one command to a deque; whoever sends (the recording thread when the deque is
+long, a caller that waits, the pump when nothing was recorded for a moment) takes all that is there, in order. So a
+finaliser may append at any time, on any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import moderngl
+
+from glremote.device.remote import RemoteDevice
+from glremote.device.waiting import Pending
+from glremote.protocol import buffers, messages
+from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
+from glremote.protocol.errors import BufferTooLarge, HostError, WouldWait
+from glremote.protocol.stacks import Span
+
+from .arguments import Data
+
+if TYPE_CHECKING:
+    from .objects import Recorded
+
+FULL = 512
+"""Commands after which a buffer is sent."""
+FULL_DATA = 1 << 20
+"""Bytes pushed to the stack, or inside commands, after which a buffer is sent."""
+OUTSTANDING = 256
+"""Answers on their way after which recording another waits."""
+MOMENT = 0.002
+"""Seconds without a recorded call after which the pump sends what there is."""
+
+
+class Fault(HostError, moderngl.Error):
+    """A command that was recorded earlier failed on the host; the text says which, where and what went with it."""
+
+
+class Recorder:
+    """Turns recorded commands into command buffers of one device, and answers into values."""
+
+    def __init__(self, device: RemoteDevice) -> None:
+        self.device = device
+        self.objects: weakref.WeakValueDictionary[int, Recorded] = weakref.WeakValueDictionary()
+        self.roots: list[Shadowed] = []  # what holds state and has no handle: the context
+        self._commands: deque[Command] = deque()
+        self._append = self._commands.append
+        self._handles = itertools.count(DEFAULT_FRAMEBUFFER + 1)
+        self._sending = threading.RLock()
+        self._weight = 0  # bytes inside commands and pushed to the stack since the last buffer
+        self._mark = 0  # the stack's head behind the last command that was appended
+        self._block: Block | None = None
+        self._later: Pending | None = None
+        self._alert = True  # recording must look here first: a fault, a lost device, a pump that sleeps
+        self._quiet = True  # the pump sleeps until it is poked
+        self._seen = 0  # commands that the pump saw waiting when it last looked
+        self._epoch = 0
+        self._fault: Fault | None = None
+        self._fault_range = range(0)
+        self._last_handle = DEFAULT_FRAMEBUFFER
+        self._debug = bool(os.environ.get("GLREMOTE_DEBUG"))
+        self._sites: dict[int, str] = {}  # of Makes by their handle; with GLREMOTE_DEBUG of every command by its id
+        self._sent_sites: deque[tuple[int, list[str]]] = deque()
+        device.on_fault = self._faulted
+        device.on_lost = self._lost
+        device.on_idle = self._idle
+
+    # --- recording
+
+    def record(self, command: Command, weight: int = 0) -> None:
+        """Record a Do. `weight`: bytes inside the command, or pushed to the stack for it."""
+        if self._alert:
+            self._look()
+        self._append(command)
+        if self._debug:
+            self._sites[id(command)] = site()
+        self._weight += weight
+        if weight:
+            self._mark = self.device.stack.head
+        if len(self._commands) >= FULL or self._weight >= FULL_DATA or self._block is not None:
+            self._full()
+
+    def make(self, owner: Recorded, command: Make, weight: int = 0) -> None:
+        """Record a Make, of which `owner` is the recording object."""
+        self.objects[command.handle] = owner
+        self._sites[command.handle] = site()
+        self.record(command, weight)
+
+    def free(self, command: Free) -> None:
+        """Record a Free: from any thread, also a finaliser; it never raises and never waits."""
+        self._append(command)
+
+    def handle(self) -> int:
+        """A number for a new object; never used again in this session."""
+        handle = self._last_handle = next(self._handles)
+        return handle
+
+    def push(self, data: Data) -> Span:
+        """A span of the stack with a copy of `data`; waits while the stack is full."""
+        if self._alert:
+            self._look()
+        if len(data) > buffers.LARGEST_DATA:
+            raise BufferTooLarge(f"{len(data)} bytes in one piece; a command buffer holds {buffers.LARGEST_DATA}")
+        stack = self.device.stack
+        span = stack.push(data)
+        while span is None:
+            self._would_wait("waits for room in the stack")
+            self.flush()
+            before = stack.tail
+            self.device.wait_until(lambda: stack.tail != before)
+            self._look()
+            span = stack.push(data)
+        return span
+
+    # --- waiting
+
+    def ask(self, kind: type[Ask], *fields: Any, answer: Any = Any) -> Any:
+        """Record an Ask and wait for its answer: a value, decoded from MessagePack. Raises what the host's moderngl raised."""
+        pending = Pending()
+        self._wait(pending, self._ticketed(pending, kind, *fields))
+        data = pending.data()
+        return messages.value(data, answer) if data else None
+
+    def fetch(self, kind: type[Fetch], size: int, *fields: Any, sink: memoryview | None = None) -> bytes:
+        """Record a Fetch and wait for its `size` bytes: returned, or written to `sink` (then b"" is returned).
+
+        Inside `later` it does not wait, and the bytes go to that Pending.
+        """
+        if self._later is not None:
+            self._fetch_later(self._later, kind, size, *fields)
+            return b""
+        pending = Pending(sink)
+        self._wait(pending, self._ticketed(pending, kind, size, *fields))
+        return pending.data()
+
+    @contextmanager
+    def later(self, pending: Pending) -> Iterator[None]:
+        """The read that is called inside is recorded, and its answer comes to `pending`."""
+        self._later = pending
+        try:
+            yield
+        finally:
+            self._later = None
+
+    def _fetch_later(self, pending: Pending, kind: type[Fetch], size: int, *fields: Any) -> None:
+        """Waits only while too many answers are on their way."""
+        if self._alert:
+            self._look()
+        if self._block is None:
+            self.device.wait_until(lambda: self.device.outstanding() < OUTSTANDING)
+        self.record(self._ticketed(pending, kind, size, *fields))
+        self.flush()
+
+    def _ticketed(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> Command:
+        return kind(self.device.expect(pending), *fields)
+
+    def _wait(self, pending: Pending, command: Command) -> None:
+        self._would_wait(f"{type(command).__name__} needs an answer")
+        self.record(command)
+        self.flush()
+        self.device.wait(pending)
+        self._look()
+        raise_error(pending.error)
+
+    def _would_wait(self, why: str) -> None:
+        if self._block is not None:
+            raise WouldWait(
+                f"{why}, and the command buffer it would wait for is sent only at the end of "
+                "`with glremote.command_buffer(...)`; move the call behind the block"
+            )
+
+    # --- sending
+
+    def flush(self) -> None:
+        """Send what was recorded, without waiting, unless the credit is used up."""
+        if self._block is not None:
+            return
+        while self._commands:
+            if not self.device.has_room:
+                self.device.wait_until(lambda: self.device.has_room)
+            self._send(self.device.stack.head)
+
+    def _send(self, mark: int) -> None:
+        with self._sending:
+            count = min(len(self._commands), 2 * FULL)
+            taken = [self._commands.popleft() for _ in range(count)]
+            self._weight = 0
+            if taken:
+                number = self.device.submit(taken, self._epoch, mark if not self._commands else 0)
+                if self._debug:
+                    self._sent_sites.append((number, [self._sites.pop(id(command), "?") for command in taken]))
+                    if len(self._sent_sites) > 2 * messages.LARGEST_HEAD:
+                        self._sent_sites.popleft()
+
+    def _full(self) -> None:
+        if self._block is not None:
+            self._block.grow(self._commands, self._weight)
+        else:
+            self.flush()
+
+    def _idle(self) -> float | None:
+        """The pump's look: send what has waited a moment; seconds until the next look, None to be poked first."""
+        waiting = len(self._commands)
+        if not waiting:
+            if self._seen:
+                self._seen = 0
+                return MOMENT
+            self._quiet = self._alert = True
+            if not self._commands:
+                return None
+            self._seen = len(self._commands)
+            return MOMENT
+        if waiting == self._seen and self._block is None and self.device.has_room:
+            self._send(self._mark)  # the mark first: what it covers has been appended
+            self._seen = 1
+        else:
+            self._seen = waiting
+        return MOMENT
+
+    # --- alerts
+
+    def _look(self) -> None:
+        """Something is to be seen to before a call is recorded."""
+        self._alert = False
+        if self.device.lost is not None:
+            self._alert = True
+            raise self.device.lost
+        if self._quiet:
+            self._quiet = False
+            self.device.stir()
+        if self._fault is not None and self._block is None:
+            self._raise_fault()
+
+    def _lost(self) -> None:
+        self._alert = True
+
+    def _faulted(self, fault: messages.Fault) -> None:
+        """A fault arrived, in whichever thread receives: keep it for the next call."""
+        if fault.epoch != self._epoch or self._fault is not None:
+            return
+        kind, text_ = fault.error
+        lines = [f"{kind}: {text_}" if kind != "Error" else text_, f"in {fault.command}"]
+        lines.append(f"command {fault.index} of buffer {fault.buffer}")
+        where = self._site_of(fault)
+        lines.append(f"recorded at {where}" if where else "set GLREMOTE_DEBUG=1 to see the line that recorded it")
+        lines.append("what was recorded after it has not run, and its data is lost; the context works on")
+        self._fault = Fault("\n".join(lines))
+        self._fault_range = range(fault.last_made + 1, self._last_handle + 1)
+        self._alert = True
+
+    def _site_of(self, fault: messages.Fault) -> str | None:
+        for number, sites in self._sent_sites:
+            if number == fault.buffer and fault.index < len(sites):
+                return sites[fault.index]
+        return self._sites.get(fault.last_made + 1) if fault.command.startswith("Make") else None
+
+    def _raise_fault(self) -> None:
+        """Raise the fault, once, and begin the next epoch: its first buffer sets all state again."""
+        fault, self._fault = self._fault, None
+        assert fault is not None
+        with self._sending:
+            while self._commands:
+                self._send(self.device.stack.head)  # it belongs to the old epoch: the host drops it, frees excepted
+            self._epoch += 1
+            never = range(self._fault_range.start, self._last_handle + 1)
+            for handle in never:
+                if (made := self.objects.get(handle)) is not None:
+                    made.never_made(fault)
+            for shadowed in self._shadowed():
+                self._commands.extend(shadowed.restore())
+        raise fault
+
+    def close(self) -> None:
+        """End the session. Never raises; a fault that nobody has seen is written to standard error."""
+        self._block = None
+        if self.device.lost is None:
+            with contextlib.suppress(Exception):
+                while self._commands and self.device.has_room:
+                    self._send(self.device.stack.head)
+        self.device.close()
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            print(f"glremote: a fault that was not raised: {fault}", file=sys.stderr)
+
+    # --- blocks
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """One command buffer of what is recorded inside; an exception leaves it unsent."""
+        if self._block is not None:  # nested blocks are one
+            yield
+            return
+        self._look()
+        self.flush()
+        self._block = Block(self._shadowed())
+        try:
+            yield
+        except BaseException:
+            self._undo(self._block)
+            raise
+        self._block = None
+        self.flush()
+
+    def _undo(self, block: Block) -> None:
+        """Nothing of the block is sent (frees excepted): what it made was never made, and what it set is as before."""
+        self._block = None
+        with self._sending:
+            recorded = list(self._commands)
+            self._commands.clear()
+            self._weight = 0
+            self._commands.extend(command for command in recorded if isinstance(command, Free))
+        unsent = Fault("`with glremote.command_buffer(...)` was left by an exception, and is not sent")
+        for command in recorded:
+            if isinstance(command, Make) and (made := self.objects.get(command.handle)) is not None:
+                made.never_made(unsent)
+            if isinstance(command, Ask | Fetch):
+                self.device.give_up(command.ticket, unsent)
+        block.undo()
+
+    def _shadowed(self) -> list[Shadowed]:
+        """Everything that shadows state of the host's, in the order in which it is to be set again."""
+        return [*self.objects.values(), *self.roots]
+
+
+class Shadowed(Protocol):
+    """What shadows state that it set on the host."""
+
+    def restore(self) -> Iterator[Command]:
+        """The commands that set it again."""
+        ...
+
+
+class Block:
+    """A command buffer that is being recorded as one: its size, and what every shadow was before it."""
+
+    def __init__(self, shadowed: list[Shadowed]) -> None:
+        self.counted = 0
+        self.size = 0
+        self._before = [
+            (thing, {k: v.copy() if isinstance(v, dict | list) else v for k, v in vars(thing).items()})
+            for thing in shadowed
+        ]
+
+    def undo(self) -> None:
+        """Make every shadow what it was."""
+        for thing, before in self._before:
+            released = vars(thing).get("released", False)  # a release is never dropped
+            vars(thing).clear()
+            vars(thing).update(before)
+            if released:
+                vars(thing)["released"] = True
+
+    def grow(self, commands: deque[Command], data: int) -> None:
+        """Count what was recorded since the last time; BufferTooLarge at the call that passes the greatest size."""
+        for command in itertools.islice(commands, self.counted, None):
+            self.size += len(buffers.encode([command]))
+        self.counted = len(commands)
+        if self.size > buffers.LARGEST or data > buffers.LARGEST_DATA:
+            raise BufferTooLarge(
+                f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} of "
+                f"data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
+            )
+
+
+EXCEPTIONS: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (moderngl.Error, TypeError, ValueError, KeyError, OverflowError, SystemError, BufferError, MemoryError)
+}
+"""What moderngl raises, by name; anything else that the host reports is a HostError."""
+
+
+def raise_error(error: BaseException | tuple[str, str] | None) -> None:
+    """Raise what an answer came with, if anything: an exception of the client's, or one that the host names."""
+    if isinstance(error, BaseException):
+        raise error
+    if error is not None:
+        kind, text_ = error
+        if kind == "Dropped":
+            raise Fault(text_)
+        raise EXCEPTIONS[kind](text_) if kind in EXCEPTIONS else HostError(f"{kind}: {text_}")
+
+
+_OURS = (os.path.dirname(moderngl.__file__), os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def site() -> str:
+    """The line of the user's program that is being executed: the nearest that is neither moderngl's nor ours."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

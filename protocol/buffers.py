@@ -1,0 +1,143 @@
+"""Command buffers: a list of commands as bytes, and the check of all of it before any of it runs.
+
+Knows: the table of commands, and which handles live. Does not know: what a command does.
+
+Encoded, a command buffer is one MessagePack array of commands, each an array of its number and its fields. It is
+accepted whole or refused whole: `decode` checks every type, `Checker.check` every handle (through the buffer's own
+makes and frees), span and size. A buffer that is refused ends its session, since no client of ours sends one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from .commands import COMMANDS, DEFAULT_FRAMEBUFFER, AnyCommand, Command, Fetch, Forget, Make, hints
+from .errors import ProtocolError
+from .stacks import Span, Stack
+
+LARGEST = 1 << 20
+"""Bytes that the commands of one buffer may take, encoded."""
+LARGEST_DATA = 16 << 20
+"""Bytes that the spans of one buffer may take together; what is larger goes in consecutive buffers."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[AnyCommand])
+
+
+def encode(commands: Sequence[Command]) -> bytes:
+    """The bytes of a command buffer. Cannot fail on what recording/ recorded: it gave every field its exact type."""
+    return _encoder.encode(commands)
+
+
+def decode(body: bytes | memoryview) -> list[Command]:
+    """The commands of a buffer; ProtocolError says which field of which command is not what the table says."""
+    if len(body) > LARGEST:
+        raise ProtocolError(f"a command buffer of {len(body)} bytes; the greatest has {LARGEST}")
+    try:
+        return _decoder.decode(body)  # type: ignore[no-any-return]
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"not a command buffer: {error}") from None
+    except RecursionError:
+        raise ProtocolError("not a command buffer: nested too deeply") from None
+
+
+def text(command: Command, longest: int = 200) -> str:
+    """A command on one line, for traces and faults; long values are cut."""
+    shown = []
+    for name in command.__struct_fields__:
+        value = getattr(command, name)
+        piece = f"{len(value)} bytes" if isinstance(value, bytes) else repr(value)
+        shown.append(f"{name}={piece if len(piece) <= 60 else piece[:57] + '...'}")
+    line = f"{type(command).__name__}({', '.join(shown)})"
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+class Checker:
+    """Which handles live, of which kind; and whether a buffer names only those, and only spans and sizes that exist."""
+
+    def __init__(self, stack: Stack, largest_fetch: int) -> None:
+        self.kinds: dict[int, str] = {DEFAULT_FRAMEBUFFER: "framebuffer"}
+        self.stack = stack
+        self.largest_fetch = largest_fetch
+
+    def check(self, commands: Iterable[Command]) -> None:
+        """Raise ProtocolError, naming the command, unless all of the buffer may run. The handles it makes then live."""
+        for index, command in enumerate(commands):
+            try:
+                for test in _TESTS[type(command)]:
+                    test(self, command)
+            except ProtocolError as error:
+                raise ProtocolError(f"command {index} of the buffer, {text(command)}: {error}") from None
+
+    def handle(self, handle: int, kinds: frozenset[str]) -> None:
+        kind = self.kinds.get(handle)
+        if kind not in kinds:
+            raise ProtocolError(f"handle {handle} is {kind or 'unknown'}, not {' or '.join(sorted(kinds))}")
+
+    def span(self, span: Span) -> None:
+        self.stack.view(span)
+
+    def make(self, command: Command) -> None:
+        handle = command.handle  # type: ignore[attr-defined]
+        if handle in self.kinds:
+            raise ProtocolError(f"handle {handle} is in use")
+        self.kinds[handle] = command.makes
+
+    def forget(self, command: Command) -> None:
+        del self.kinds[command.object]  # type: ignore[attr-defined]
+
+    def fetch(self, command: Command) -> None:
+        if command.size > self.largest_fetch:  # type: ignore[attr-defined]
+            raise ProtocolError(f"a read of more than {self.largest_fetch} bytes")
+
+
+Test = Callable[[Checker, Any], None]
+
+
+def _value_test(hint: Any) -> Test | None:
+    """What to test of a value of this type, or None: read off its annotation, through tuples, unions and structs."""
+    if hasattr(hint, "__metadata__"):
+        kinds = (hint.__metadata__[0].extra or {}).get("kinds")
+        return None if kinds is None else lambda checker, value: checker.handle(value, kinds)
+    if hint is Span:
+        return Checker.span
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        tests = _field_tests(hint)
+        return (lambda checker, value: [test(checker, value) for test in tests]) if tests else None  # type: ignore[return-value]
+    arguments = get_args(hint)
+    if type(None) in arguments:
+        (inner,) = (_value_test(a) for a in arguments if a is not type(None)) if len(arguments) == 2 else (None,)
+        return inner and (lambda checker, value: None if value is None else inner(checker, value))
+    if getattr(hint, "__origin__", None) is tuple:
+        inners = [_value_test(a) for a in arguments if a is not Ellipsis]
+        if arguments[-1] is Ellipsis and inners[0]:
+            each = inners[0]
+            return lambda checker, value: [each(checker, v) for v in value]  # type: ignore[return-value]
+        known = [(i, inner) for i, inner in enumerate(inners) if inner]
+        return (lambda checker, value: [inner(checker, value[i]) for i, inner in known]) if known else None  # type: ignore[return-value]
+    return None
+
+
+def _field_tests(struct: type[msgspec.Struct]) -> list[Test]:
+    def of(name: str, inner: Test) -> Test:
+        return lambda checker, owner: inner(checker, getattr(owner, name))
+
+    return [of(name, inner) for name, hint in hints(struct).items() if (inner := _value_test(hint))]
+
+
+def _tests(command: type[Command]) -> list[Test]:
+    tests = _field_tests(command)
+    if issubclass(command, Make):
+        tests.append(Checker.make)
+    if issubclass(command, Fetch):
+        tests.append(Checker.fetch)
+    if command is Forget:
+        tests.append(Checker.forget)
+    return tests
+
+
+_TESTS: dict[type[Command], list[Test]] = {command: _tests(command) for command in COMMANDS.values()}
+

@@ -1,0 +1,66 @@
+"""The exceptions of glremote, and whose fault each of them was.
+
+    Error
+    ├── CallError               your call: it cannot be done where it was made
+    │   ├── WouldWait           a call that needs an answer, inside `with command_buffer(...)`
+    │   ├── BufferTooLarge      more than one command buffer holds, inside `with command_buffer(...)`
+    │   └── Inherited           a context used in a process that was forked from its own
+    ├── HostError               the host's driver: what moderngl or OpenGL refused there
+    │   └── Fault               ... of a command that was recorded earlier (raised by recording/ as a moderngl.Error too)
+    ├── LinkError               the way between client and host
+    │   ├── HostUnreachable     nobody answers there, or not a glremote host
+    │   ├── NotAdmitted         the host refused the token, or has no room for another session
+    │   └── DeviceLost          the session is gone, and everything it held
+    └── ProtocolError           one side broke the protocol: a bug, or a stranger
+        └── VersionMismatch     both sides are right, but of different versions; says which is to be upgraded
+
+The protocol raises ProtocolError only; who raises the others stands in their docstrings.
+"""
+
+
+class Error(Exception):
+    """The root: catches whatever glremote itself raises (what moderngl raises locally it raises here too, unchanged)."""
+
+
+class CallError(Error):
+    """A call that cannot be done where it was made; nothing was recorded by it."""
+
+
+class WouldWait(CallError):
+    """A call that needs an answer was made inside `with glremote.command_buffer(ctx)`, which is sent only at its end."""
+
+
+class BufferTooLarge(CallError):
+    """The calls inside `with glremote.command_buffer(ctx)` are more than one command buffer can hold."""
+
+
+class Inherited(CallError):
+    """A context was used in a process that was forked from the one that made it; make a context in each process."""
+
+
+class HostError(Error):
+    """moderngl or OpenGL on the host refused something."""
+
+
+class LinkError(Error):
+    """The way between client and host."""
+
+
+class HostUnreachable(LinkError):
+    """Nobody answered at the host's address in time, or what answered is no glremote host."""
+
+
+class NotAdmitted(LinkError):
+    """The host answered, and refused: a missing or wrong token, or no room for another session."""
+
+
+class DeviceLost(LinkError):
+    """The session is gone, and with it every object of its context; raised by the waiting call and by every later one."""
+
+
+class ProtocolError(Error):
+    """The peer sent what the protocol does not allow; the session ends with this text as its reason."""
+
+
+class VersionMismatch(ProtocolError):
+    """Client and host speak different versions of the protocol, or of its command table."""

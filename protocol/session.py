@@ -1,0 +1,174 @@
+"""The core of a session: numbers, keeping, acknowledging and resuming. Either side has one; they face each other.
+
+Knows: one numbered sequence each way, what was sent and is not yet applied, and how to go on after a break. Does not
+know: sockets, threads, clocks, or what a command does. It takes packets and gives packets.
+
+Rules. Every Patch, Buffer, Answer and Fault has the next number of its direction. The receiver takes them in order and
+says up to which number it has *applied* them (a patch is in its stack, a buffer has run, an answer was handed on); until
+then the sender keeps them, and the spans they name. After a break each side tells the last number it applied and sends
+again what the other has not; what comes twice is dropped by its number before anything is touched. So every buffer runs
+once and every answer arrives. Credit bounds how far a sender runs ahead: `has_room` is false while too much is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from .buffers import LARGEST
+from .errors import ProtocolError
+from .messages import (
+    LARGEST_BODY,
+    LARGEST_PACKET,
+    Answer,
+    Applied,
+    Buffer,
+    Bytes,
+    Fault,
+    Message,
+    Numbered,
+    Patch,
+    decode,
+    encode,
+)
+from .stacks import Stack
+
+CREDIT_MESSAGES = 1024
+CREDIT_BYTES = 16 * LARGEST
+"""How much a sender may keep, patches not counted: they are bounded by the stack. A buffer of the greatest size fits."""
+ACKNOWLEDGE_MESSAGES = 64
+"""A receiver that has nothing else to say acknowledges at the latest after this many messages."""
+
+
+class Kept(NamedTuple):
+    """A message that the peer has not applied yet. `mark`: once it has, our spans before this mark are free."""
+
+    number: int
+    head: bytes
+    body: Bytes
+    mark: int
+    cost: int  # of our credit
+
+
+class Session:
+    """One side of a session: `writes` is the stack this side pushes to, `reads` the one that the peer's patches fill."""
+
+    def __init__(self, writes: Stack, reads: Stack) -> None:
+        self.writes = writes
+        self.reads = reads
+        self.connected = True
+        self.sent = 0  # the last number we gave
+        self.received = 0  # the last number of the peer's that we took
+        self.applied = 0  # ... that is done here
+        self.told = 0  # ... that we acknowledged
+        self.resends = 0  # how many messages went out again, for whoever counts
+        self._kept: deque[Kept] = deque()
+        self._kept_bytes = 0
+        self._outgoing: deque[tuple[bytes, Bytes]] = deque()
+
+    # --- sending
+
+    def send_patches(self) -> None:
+        """Patch what was pushed to our stack since the last time. Call it before sending what names those spans."""
+        for span in self.writes.take_fresh(LARGEST_BODY):
+            self.send(Patch, span.offset, body=self.writes.view(span))
+
+    def send(self, kind: type[Numbered], *fields: Any, body: Bytes = b"", mark: int = 0) -> int:
+        """Send the next numbered message; its number. The body is not copied: it must stay as it is until applied."""
+        number = self.sent + 1
+        head = encode(kind(number, *fields), body)
+        self.sent = number
+        cost = 0 if kind is Patch else len(head) + len(body)
+        self._kept.append(Kept(number, head, body, mark, cost))
+        self._kept_bytes += cost
+        if self.connected:
+            self._outgoing.append((head, body))
+        return number
+
+    def tell(self, message: Message) -> None:
+        """Send a message that has no number: it is not kept, and lost with the connection."""
+        if self.connected:
+            self._outgoing.append((encode(message), b""))
+
+    def has_room(self) -> bool:
+        """Whether the credit allows another buffer or answer of the greatest size."""
+        return len(self._kept) < CREDIT_MESSAGES and self._kept_bytes <= CREDIT_BYTES - LARGEST
+
+    def packets(self) -> list[list[Bytes]]:
+        """Take what is to be sent now: packets, each a list of pieces to be sent one behind the other."""
+        packets: list[list[Bytes]] = []
+        size = LARGEST_PACKET
+        while self._outgoing:
+            head, body = self._outgoing.popleft()
+            if size + len(head) + len(body) > LARGEST_PACKET:
+                packets.append([])
+                size = 0
+            packets[-1].append(head)
+            if len(body):
+                packets[-1].append(body)
+            size += len(head) + len(body)
+        return packets
+
+    # --- receiving
+
+    def receive(self, packet: Bytes) -> list[tuple[Message, memoryview]]:
+        """Take a packet: patches are applied, acknowledgements obeyed; the rest is returned for the owner to do.
+
+        The owner calls `done` with the number of each Buffer, Answer or Fault when it is done. Raises ProtocolError.
+        """
+        to_do: list[tuple[Message, memoryview]] = []
+        for message, body in decode(packet):
+            if len(body) and not isinstance(message, Patch | Buffer):
+                raise ProtocolError(f"{type(message).__name__} has no body")
+            if isinstance(message, Patch | Buffer | Answer | Fault):
+                if message.number <= self.received:
+                    continue
+                if message.number != self.received + 1:
+                    raise ProtocolError(f"message {message.number} after {self.received}")
+                if isinstance(message, Patch):
+                    self.reads.apply(message.offset, body)
+                    if self.applied == self.received:  # nothing before it is still to be done
+                        self.applied = message.number
+                else:
+                    to_do.append((message, body))
+                self.received = message.number
+            elif isinstance(message, Applied):
+                self._drop(message.number)
+            else:
+                to_do.append((message, body))
+        return to_do
+
+    def done(self, number: int) -> None:
+        """The message of this number, and every one before it, is applied."""
+        self.applied = max(self.applied, number)
+
+    def acknowledge(self, at_once: bool = True) -> None:
+        """Tell the peer what is applied, if there is news: at once, or only when much has gathered."""
+        if self.applied > self.told and (at_once or self.applied - self.told >= ACKNOWLEDGE_MESSAGES):
+            self.told = self.applied
+            self.tell(Applied(self.applied))
+
+    def _drop(self, number: int) -> None:
+        if number > self.sent:
+            raise ProtocolError(f"message {number} is said to be applied, and {self.sent} was the last")
+        mark = 0
+        while self._kept and self._kept[0].number <= number:
+            kept = self._kept.popleft()
+            mark = max(mark, kept.mark)
+            self._kept_bytes -= kept.cost
+        self.writes.pop(mark)
+
+    # --- breaking and resuming
+
+    def disconnect(self) -> None:
+        """The connection is gone: nothing goes out until `resume`, and everything is kept."""
+        self.connected = False
+        self._outgoing.clear()
+
+    def resume(self, applied: int) -> None:
+        """A new connection: the peer has applied our messages up to this number, and gets the others again."""
+        self._drop(applied)
+        self.connected = True
+        self._outgoing.extend((kept.head, kept.body) for kept in self._kept)
+        self.resends += len(self._kept)
+        self.told = min(self.told, self.applied)

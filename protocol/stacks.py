@@ -1,0 +1,96 @@
+"""Stacks: a session's mirrored memory.
+
+Knows: one arena of bytes that exists on both sides, and who may write where. Does not know: what the bytes mean, how
+they travel, or when a command buffer is done (its owner says so with `pop`).
+
+An arena has one writer for life. The writer pushes spans and sends patches; the reader applies patches and looks at
+spans. Pushing is a ring: spans are handed out in order and freed in order, up to a mark. A mark is a position of the
+ring counted from its beginning (it only grows); `mark % size` is the offset in the arena.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections import deque
+from typing import Annotated
+
+import msgspec
+
+from .errors import ProtocolError
+
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
+
+ALIGNMENT = 16
+"""Every span begins at a multiple of this, so that any scalar type of OpenGL is aligned in it."""
+
+
+class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A piece of a stack: `size` bytes at `offset`."""
+
+    offset: Offset
+    size: Offset
+
+
+class Stack:
+    """One arena of `size` bytes, seen from either side. It starts as zeros and takes memory only where it was touched."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.memory = memoryview(mmap.mmap(-1, size))
+        self.head = 0  # the writer's next span begins here
+        self.tail = 0  # everything before this is free
+        self.fresh: deque[Span] = deque()  # pushed, and not yet patched
+
+    # --- the writer's side
+
+    def reserve(self, size: int) -> Span | None:
+        """A free span of `size` bytes, or None while there is no room for it. Its bytes are whatever was there before."""
+        if self.head == self.tail:  # empty: begin at the front, where memory has been touched already
+            self.head = self.tail = -(-self.head // self.size) * self.size
+        start = self.head
+        if start % self.size + size > self.size:  # a span is in one piece: leave the rest of this lap
+            start = -(-start // self.size) * self.size
+        end = start + max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)
+        if end - self.tail > self.size:
+            return None
+        self.head = end
+        return Span(start % self.size, size)
+
+    def push(self, data: memoryview | bytes) -> Span | None:
+        """A span with a copy of `data` (bytes, or a contiguous view of bytes), or None while there is no room."""
+        span = self.reserve(len(data))
+        if span is not None:
+            self.memory[span.offset : span.offset + span.size] = data
+            self.fresh.append(span)  # after the copy: another thread may send what it finds here at any moment
+        return span
+
+    def take_fresh(self, largest: int) -> list[Span]:
+        """The spans that were pushed since the last call, neighbours joined, none longer than `largest`: to be patched."""
+        joined: list[list[int]] = []
+        while self.fresh:
+            span = self.fresh.popleft()
+            if joined and joined[-1][1] <= span.offset < joined[-1][1] + ALIGNMENT:
+                joined[-1][1] = span.offset + span.size
+            elif span.size:
+                joined.append([span.offset, span.offset + span.size])
+        return [
+            Span(at, min(largest, end - at)) for start, end in joined for at in range(start, end, largest)
+        ]
+
+    def pop(self, mark: int) -> None:
+        """Free every span that was pushed before `mark`, a value that `head` had."""
+        self.tail = max(self.tail, mark)
+
+    # --- the reader's side
+
+    def apply(self, offset: int, data: memoryview | bytes) -> None:
+        """Make our arena equal to the other side's where it changed: a patch, applied whole or not at all."""
+        if len(data) > self.size - offset:
+            raise ProtocolError(f"a patch of {len(data)} bytes at {offset} does not fit a stack of {self.size} bytes")
+        self.memory[offset : offset + len(data)] = data
+
+    def view(self, span: Span) -> memoryview:
+        """The bytes of a span, not copied; they stay as they are until the span is freed."""
+        if span.size > self.size - span.offset:
+            raise ProtocolError(f"{span} is outside of a stack of {self.size} bytes")
+        return self.memory[span.offset : span.offset + span.size]
