@@ -47,12 +47,13 @@ def device(ctx: moderngl.Context) -> LocalDevice | RemoteDevice:
 
 
 def command_buffer(ctx: moderngl.Context) -> AbstractContextManager[None]:
-    """`with glremote.command_buffer(ctx):` makes one command buffer of the calls inside: accepted whole, run in order
-    and uninterrupted, once. It is no transaction.
+    """`with glremote.command_buffer(ctx):` makes one command buffer of the calls inside.
 
-    Inside, a call that must wait for an answer raises WouldWait, and more than a buffer holds (1 MiB of commands, 16 MiB
-    of data) raises BufferTooLarge at the call that passes it. An exception leaves the block unsent, and everything as
-    before it. Nested blocks are one. On a local context it does nothing.
+    It is accepted whole, and run in order, uninterrupted and once; it is no transaction.
+
+    Inside, a call that must wait for an answer raises WouldWait, and more than a buffer holds (1 MiB of commands,
+    16 MiB of data) raises BufferTooLarge at the call that passes it. An exception leaves the block unsent, and
+    everything as before it. Nested blocks are one. On a local context it does nothing.
     """
     recorder = _recorder(ctx)
     return nullcontext() if recorder is None else recorder.block()

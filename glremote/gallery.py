@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import importlib
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from datetime import datetime
@@ -56,7 +55,7 @@ def make_gallery(out: Path, url: str, token: str | None, progress: Callable[[int
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     host, renderer = _where(url, token)
-    drawn = []
+    drawn: list[Drawn] = []
     for name in samples.NAMES:
         progress(len(drawn), len(samples.NAMES), name)
         drawn.append(_draw(name, url, token, out / f"{name}.png"))
@@ -129,16 +128,15 @@ def _card(one: Drawn) -> str:
     if one.error is None:
         alt = f"The picture that the sample {name} draws. {title}"
         shown = f'<a href="{path}"><img src="{path}" alt="{alt}" width="{WIDTH}" height="{HEIGHT}" loading="lazy"></a>'
-        figures = f'\n<dl class="figures">\n{"\n".join(_terms(one.figures))}\n</dl>'
+        figures = "\n".join(['\n<dl class="figures">', *_terms(one.figures), "</dl>"])
     else:
-        text = "".join(traceback.format_exception_only(one.error)).strip()
-        shown, figures = f"<pre>{html.escape(text)}</pre>", ""
+        shown, figures = f'<pre tabindex="0">{html.escape(f"{type(one.error).__name__}: {one.error}")}</pre>', ""
     return f"""<figure id="{name}">
 {shown}
 <figcaption>
 <h2>{title}</h2>
 <p class="name"><code>{name}</code></p>
-<p class="about">{about}</p>{figures}
+<p class="about">{about[:1].upper()}{about[1:]}</p>{figures}
 </figcaption>
 </figure>"""
 

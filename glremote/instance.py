@@ -19,7 +19,7 @@ from .device.devices import LocalDevice
 from .device.remote import Connector, RemoteDevice, close_all
 from .link import websocket
 from .recording.context import Context
-from .recording.facade import facade
+from .recording.facade import MODERNGL, facade
 from .version import VERSION
 
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swrast", "software")
@@ -57,11 +57,11 @@ class Instance:
             raise ValueError(f'{host!r} is no host: give ws://HOST:PORT, wss://HOST:PORT or "local"')
         token = token if token is not None else os.environ.get("GLREMOTE_TOKEN")
         connector = functools.partial(websocket.connect, host, token)
-        return RemoteDevice(connector, host, reason, VERSION, moderngl.__version__, require)
+        return RemoteDevice(connector, host, reason, VERSION, MODERNGL, require)
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:
-        """A context of a session that a connector opens; for hosts that are reached in another way than by their URL."""
-        return self._facade(RemoteDevice(connector, host, reason, VERSION, moderngl.__version__, require), require)
+        """A context of a session that a connector opens: for hosts that are reached in another way than by a URL."""
+        return self._facade(RemoteDevice(connector, host, reason, VERSION, MODERNGL, require), require)
 
     def _facade(self, device: RemoteDevice, require: int) -> moderngl.Context:
         try:
@@ -86,7 +86,9 @@ class Instance:
         host = os.environ.get("GLREMOTE_HOST")
         return (host, "GLREMOTE_HOST") if host else ("local", "no host is named in the call or in GLREMOTE_HOST")
 
-    def _local(self, require: int | None, device_index: int | None, reason: str, settings: dict[str, Any]) -> Any:
+    def _local(
+        self, require: int | None, device_index: int | None, reason: str, settings: dict[str, Any]
+    ) -> moderngl.Context:
         settings.setdefault("backend", "egl")
         if device_index is not None:
             settings["device_index"] = device_index

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import moderngl
-from moderngl import mgl
+from moderngl import mgl  # type: ignore[attr-defined]
 
 from .device.remote import RemoteDevice
 from .instance import Instance, instance

@@ -37,7 +37,7 @@ def decode(body: bytes | memoryview) -> list[Command]:
     if len(body) > LARGEST:
         raise ProtocolError(f"a command buffer of {len(body)} bytes; the greatest has {LARGEST}")
     try:
-        return _decoder.decode(body)  # type: ignore[no-any-return]
+        return _decoder.decode(body)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a command buffer: {error}") from None
     except RecursionError:

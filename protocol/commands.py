@@ -10,10 +10,13 @@ never used twice: a command that goes leaves a gap, and one whose fields change 
 Bulk data is not inside a command: a `Span` names its place in the upward stack. Values (a uniform, a GLSL source) are.
 """
 
+# mypy wants `frozen=True` repeated on every subclass; msgspec inherits it.
+# mypy: disable-error-code="misc"
+
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, ClassVar, Union, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -39,29 +42,31 @@ Mask = tuple[bool, bool, bool, bool]
 Source = bytes | None
 
 
-def _handle(*kinds: str) -> Any:
-    return Annotated[int, msgspec.Meta(ge=1, lt=1 << 53, extra={"kinds": frozenset(kinds)})]
+def _of(*kinds: str) -> msgspec.Meta:
+    """On a handle: the kinds of object that it may name."""
+    return msgspec.Meta(ge=1, lt=1 << 53, extra={"kinds": frozenset(kinds)})
 
 
 _TEXTURES = ("texture", "texture3d", "texture_array", "texture_cube")
-BufferHandle = _handle("buffer")
-TextureHandle = _handle("texture")
-Texture3DHandle = _handle("texture3d")
-TextureArrayHandle = _handle("texture_array")
-TextureCubeHandle = _handle("texture_cube")
-VolumeHandle = _handle("texture3d", "texture_array")
-AnyTextureHandle = _handle(*_TEXTURES)
-AttachmentHandle = _handle("texture", "texture_array", "renderbuffer")
-RenderbufferHandle = _handle("renderbuffer")
-FramebufferHandle = _handle("framebuffer")
-ProgramHandle = _handle("program")
-VertexArrayHandle = _handle("vertex_array")
-QueryHandle = _handle("query")
-SamplerHandle = _handle("sampler")
-ScopeHandle = _handle("scope")
+BufferHandle = Annotated[int, _of("buffer")]
+TextureHandle = Annotated[int, _of("texture")]
+Texture3DHandle = Annotated[int, _of("texture3d")]
+TextureArrayHandle = Annotated[int, _of("texture_array")]
+TextureCubeHandle = Annotated[int, _of("texture_cube")]
+VolumeHandle = Annotated[int, _of("texture3d", "texture_array")]
+AnyTextureHandle = Annotated[int, _of(*_TEXTURES)]
+AttachmentHandle = Annotated[int, _of("texture", "texture_array", "renderbuffer")]
+CopyHandle = Annotated[int, _of("framebuffer", "texture")]
+RenderbufferHandle = Annotated[int, _of("renderbuffer")]
+FramebufferHandle = Annotated[int, _of("framebuffer")]
+ProgramHandle = Annotated[int, _of("program")]
+VertexArrayHandle = Annotated[int, _of("vertex_array")]
+QueryHandle = Annotated[int, _of("query")]
+SamplerHandle = Annotated[int, _of("sampler")]
+ScopeHandle = Annotated[int, _of("scope")]
 KINDS = (*_TEXTURES, "buffer", "renderbuffer", "framebuffer", "program", "vertex_array", "query", "sampler", "scope")
 """The 12 kinds of object that a handle may name."""
-AnyHandle = _handle(*KINDS)
+AnyHandle = Annotated[int, _of(*KINDS)]
 
 DEFAULT_FRAMEBUFFER = 1
 """The handle of the framebuffer that a context begins with; no Make makes it."""
@@ -267,7 +272,7 @@ class CopyBuffer(Do, tag=23):
 class CopyFramebuffer(Do, tag=24):
     """`Context.copy_framebuffer`"""
 
-    dst: Annotated[int, msgspec.Meta(ge=1, lt=1 << 53, extra={"kinds": frozenset(("framebuffer", "texture"))})]
+    dst: CopyHandle
     src: FramebufferHandle
 
 
@@ -1072,7 +1077,7 @@ def _leaves(cls: type[Command]) -> list[type[Command]]:
     return [leaf for sub in cls.__subclasses__() for leaf in (_leaves(sub) or [sub])]
 
 
-COMMANDS: dict[int, type[Command]] = {leaf.__struct_config__.tag: leaf for leaf in _leaves(Command)}  # type: ignore[misc]
+COMMANDS: dict[int, type[Command]] = {leaf.__struct_config__.tag: leaf for leaf in _leaves(Command)}
 """Every command by its number."""
 
 AnyCommand: Any = Union[tuple(COMMANDS.values())]  # noqa: UP007
@@ -1098,7 +1103,7 @@ def _text(hint: Any) -> str:
         kinds = (meta.extra or {}).get("kinds")
         if kinds:
             return "any" if len(kinds) == len(KINDS) else "|".join(sorted(kinds))
-        return f"int{(meta.lt - (meta.ge or 0)).bit_length() - 1}{'' if meta.ge is not None and meta.ge >= 0 else 's'}"
+        return f"int{(meta.lt - min(meta.ge, 0)).bit_length() - 1}{'s' if meta.ge < 0 else ''}"
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return f"{hint.__name__}({', '.join(_text(h) for h in hints(hint).values())})"
     arguments = get_args(hint)
@@ -1106,9 +1111,9 @@ def _text(hint: Any) -> str:
         return "..."
     if not arguments:
         return "None" if hint is type(None) else str(hint.__name__)
-    name = getattr(hint, "__origin__", None)
     inner = [_text(a) for a in arguments]
-    return f"{name.__name__}[{', '.join(inner)}]" if isinstance(name, type) and name is not Union else "|".join(inner)
+    origin = get_origin(hint)
+    return f"{origin.__name__}[{', '.join(inner)}]" if origin in (tuple, list, dict) else "|".join(inner)
 
 
 ROWS: dict[int, int] = {

@@ -6,7 +6,7 @@
     │   ├── BufferTooLarge      more than one command buffer holds, inside `with command_buffer(...)`
     │   └── Inherited           a context used in a process that was forked from its own
     ├── HostError               the host's driver: what moderngl or OpenGL refused there
-    │   └── Fault               ... of a command that was recorded earlier (raised by recording/ as a moderngl.Error too)
+    │   └── Fault               ... of a command that was recorded earlier (recording/ has it; a moderngl.Error too)
     ├── LinkError               the way between client and host
     │   ├── HostUnreachable     nobody answers there, or not a glremote host
     │   ├── NotAdmitted         the host refused the token, or has no room for another session
@@ -19,7 +19,7 @@ The protocol raises ProtocolError only; who raises the others stands in their do
 
 
 class Error(Exception):
-    """The root: catches whatever glremote itself raises (what moderngl raises locally it raises here too, unchanged)."""
+    """The root: whatever glremote itself raises. What moderngl raises locally is raised unchanged."""
 
 
 class CallError(Error):
@@ -27,7 +27,7 @@ class CallError(Error):
 
 
 class WouldWait(CallError):
-    """A call that needs an answer was made inside `with glremote.command_buffer(ctx)`, which is sent only at its end."""
+    """A call that needs an answer, inside `with glremote.command_buffer(ctx)`, which is sent only at its end."""
 
 
 class BufferTooLarge(CallError):
@@ -55,7 +55,7 @@ class NotAdmitted(LinkError):
 
 
 class DeviceLost(LinkError):
-    """The session is gone, and with it every object of its context; raised by the waiting call and by every later one."""
+    """The session is gone, and every object of its context; raised by the waiting call and by every later one."""
 
 
 class ProtocolError(Error):

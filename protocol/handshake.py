@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .commands import COMMANDS, ROWS
 from .errors import VersionMismatch
-from .messages import VERSION, Greeting, Hello, Refused
+from .messages import VERSION, Greeting, Hello, Near, Refused
 from .reflection import Driver
 
 
@@ -17,16 +17,23 @@ def hello(software: str, moderngl: str, require: int) -> Hello:
     return Hello(VERSION, software, moderngl, require)
 
 
-def greet(hello: Hello, software: str, moderngl: str, session: str, stack: int, grace: float, driver: Driver) -> (
-    Greeting | Refused
-):
+def greet(
+    hello: Hello,
+    software: str,
+    moderngl: str,
+    session: str,
+    stack: int,
+    grace: float,
+    driver: Driver,
+    near: Near | None = None,
+) -> Greeting | Refused:
     """What a host answers: its greeting, or why it will not."""
     if hello.version != VERSION:
         return Refused("version", _versions(hello.version, hello.software, VERSION, software), VERSION)
     if hello.require > driver.version_code:
         reason = f"Requested OpenGL version {hello.require}, got version {driver.version_code}"
         return Refused("require", reason, VERSION)
-    return Greeting(VERSION, software, moderngl, ROWS, session, stack, grace, driver)
+    return Greeting(VERSION, software, moderngl, ROWS, session, stack, grace, driver, near)
 
 
 def check(greeting: Greeting, software: str, host: str) -> None:

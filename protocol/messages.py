@@ -7,6 +7,9 @@ big-endian, then the head (MessagePack, an array of the message's number and its
 Only Patch and Buffer have a body.
 """
 
+# mypy wants `frozen=True` repeated on every subclass; msgspec inherits it.
+# mypy: disable-error-code="misc"
+
 from __future__ import annotations
 
 import struct
@@ -17,7 +20,7 @@ import msgspec
 
 from .errors import ProtocolError
 from .reflection import Driver
-from .stacks import Offset, Span
+from .stacks import Offset, Span, StackSize
 
 VERSION = 1
 """Of the messages and their order. The command table is compared row by row (`commands.ROWS`)."""
@@ -26,7 +29,7 @@ LARGEST_HEAD = 0xFFFF
 LARGEST_PACKET = 4 << 20
 """A packet that is not a single message is never longer than this."""
 
-Bytes = bytes | memoryview
+Bytes = bytes | bytearray | memoryview
 Number = Annotated[int, msgspec.Meta(ge=1, lt=1 << 53)]
 """Of a message that counts, in its direction's sequence."""
 Applied_ = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
@@ -45,6 +48,17 @@ class Hello(Message, tag=1):
     require: int
 
 
+class Near(msgspec.Struct, array_like=True, frozen=True):
+    """A worker's own Unix socket: its path, the secret that opens it, and the size of the memory behind it.
+
+    The memory is both stacks: the upward one first, each half of it.
+    """
+
+    path: str
+    secret: bytes
+    size: Offset
+
+
 class Greeting(Message, tag=2):
     """Host, in answer to Hello: what it speaks, the session, and all that a client may know without asking."""
 
@@ -53,9 +67,10 @@ class Greeting(Message, tag=2):
     moderngl: str
     rows: dict[int, int]
     session: str
-    stack_size: int
+    stack_size: StackSize
     grace: float
     driver: Driver
+    near: Near | None = None
 
 
 class Refused(Message, tag=3):
@@ -109,7 +124,7 @@ class Buffer(Message, tag=11):
 
 
 class Answer(Message, tag=12):
-    """Host, numbered: a part of the answer to a ticket, at `start` of `total` bytes, lies in a span of the downward stack.
+    """Host, numbered: a part of a ticket's answer, at `start` of `total` bytes, lies in a span of the downward stack.
 
     Of Ask the whole is one MessagePack value; of Fetch it is the bytes. Or an exception: its type and its text.
     """
@@ -180,6 +195,8 @@ def value(data: Bytes, kind: Any = Any) -> Any:
         return msgspec.msgpack.decode(data, type=kind)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not an answer: {error}") from None
+    except RecursionError:
+        raise ProtocolError("not an answer: nested too deeply") from None
 
 
 def value_bytes(answer: Any) -> bytes:

@@ -1,6 +1,6 @@
 """What a host tells about a driver and about a program, so that the client need not ask again.
 
-Knows: the records. Does not know: how the host finds them out (host/) or what the client answers from them (recording/).
+Knows: the records. Does not know: how the host finds them out, or what the client answers from them.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ Knows: one numbered sequence each way, what was sent and is not yet applied, and
 know: sockets, threads, clocks, or what a command does. It takes packets and gives packets.
 
 Rules. Every Patch, Buffer, Answer and Fault has the next number of its direction. The receiver takes them in order and
-says up to which number it has *applied* them (a patch is in its stack, a buffer has run, an answer was handed on); until
-then the sender keeps them, and the spans they name. After a break each side tells the last number it applied and sends
-again what the other has not; what comes twice is dropped by its number before anything is touched. So every buffer runs
-once and every answer arrives. Credit bounds how far a sender runs ahead: `has_room` is false while too much is kept.
+says up to which number it has *applied* them (a patch is in its stack, a buffer has run, an answer was handed on);
+until then the sender keeps them, and the spans they name. After a break each side tells the last number it applied and
+sends again what the other has not; what comes twice is dropped by its number before anything is touched. So every
+buffer runs once and every answer arrives. Credit bounds how far a sender runs ahead: `has_room` is false while too much
+is kept.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ from .stacks import Stack
 
 CREDIT_MESSAGES = 1024
 CREDIT_BYTES = 16 * LARGEST
-"""How much a sender may keep, patches not counted: they are bounded by the stack. A buffer of the greatest size fits."""
+"""How much a sender may keep, patches apart, which the stack bounds. A buffer of the greatest size always fits."""
 ACKNOWLEDGE_MESSAGES = 64
-"""A receiver that has nothing else to say acknowledges at the latest after this many messages."""
+ACKNOWLEDGE_SHARE = 8
+"""A receiver acknowledges at the latest after this many messages, or an eighth of its stack in spans."""
 
 
 class Kept(NamedTuple):
@@ -51,7 +53,7 @@ class Kept(NamedTuple):
 
 
 class Session:
-    """One side of a session: `writes` is the stack this side pushes to, `reads` the one that the peer's patches fill."""
+    """One side of a session: `writes` is the stack that this side pushes to, the peer's patches fill `reads`."""
 
     def __init__(self, writes: Stack, reads: Stack) -> None:
         self.writes = writes
@@ -59,8 +61,10 @@ class Session:
         self.connected = True
         self.sent = 0  # the last number we gave
         self.received = 0  # the last number of the peer's that we took
+        self.given = 0  # ... that the owner was given to do
         self.applied = 0  # ... that is done here
         self.told = 0  # ... that we acknowledged
+        self._freed = 0  # bytes of spans that are done since we acknowledged
         self.resends = 0  # how many messages went out again, for whoever counts
         self._kept: deque[Kept] = deque()
         self._kept_bytes = 0
@@ -69,7 +73,13 @@ class Session:
     # --- sending
 
     def send_patches(self) -> None:
-        """Patch what was pushed to our stack since the last time. Call it before sending what names those spans."""
+        """Patch what was pushed to our stack since the last time. Call it before sending what names those spans.
+
+        Where the stack is shared memory, the message that names a span is all the notice that the other side needs.
+        """
+        if self.writes.shared:
+            self.writes.fresh.clear()
+            return
         for span in self.writes.take_fresh(LARGEST_BODY):
             self.send(Patch, span.offset, body=self.writes.view(span))
 
@@ -93,6 +103,11 @@ class Session:
     def has_room(self) -> bool:
         """Whether the credit allows another buffer or answer of the greatest size."""
         return len(self._kept) < CREDIT_MESSAGES and self._kept_bytes <= CREDIT_BYTES - LARGEST
+
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether anything is to be sent now."""
+        return bool(self._outgoing)
 
     def packets(self) -> list[list[Bytes]]:
         """Take what is to be sent now: packets, each a list of pieces to be sent one behind the other."""
@@ -131,6 +146,7 @@ class Session:
                         self.applied = message.number
                 else:
                     to_do.append((message, body))
+                    self.given = message.number
                 self.received = message.number
             elif isinstance(message, Applied):
                 self._drop(message.number)
@@ -138,14 +154,18 @@ class Session:
                 to_do.append((message, body))
         return to_do
 
-    def done(self, number: int) -> None:
-        """The message of this number, and every one before it, is applied."""
-        self.applied = max(self.applied, number)
+    def done(self, number: int, size: int = 0) -> None:
+        """The message of this number, and every one before it, is applied; with the `size` bytes of its spans."""
+        self._freed += size
+        # Behind the last that was to be done there are patches only, and those are applied as they come.
+        self.applied = self.received if number >= self.given else max(self.applied, number)
 
     def acknowledge(self, at_once: bool = True) -> None:
         """Tell the peer what is applied, if there is news: at once, or only when much has gathered."""
-        if self.applied > self.told and (at_once or self.applied - self.told >= ACKNOWLEDGE_MESSAGES):
+        much = self.applied - self.told >= ACKNOWLEDGE_MESSAGES or self._freed * ACKNOWLEDGE_SHARE >= self.reads.size
+        if self.applied > self.told and (at_once or much):
             self.told = self.applied
+            self._freed = 0
             self.tell(Applied(self.applied))
 
     def _drop(self, number: int) -> None:

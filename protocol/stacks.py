@@ -22,6 +22,7 @@ Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 ALIGNMENT = 16
 """Every span begins at a multiple of this, so that any scalar type of OpenGL is aligned in it."""
+StackSize = Annotated[int, msgspec.Meta(ge=ALIGNMENT, lt=1 << 48, multiple_of=ALIGNMENT)]
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -32,11 +33,13 @@ class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Stack:
-    """One arena of `size` bytes, seen from either side. It starts as zeros and takes memory only where it was touched."""
+    """One arena of `size` bytes, seen from either side. It starts as zeros, and takes memory where it was touched."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, memory: memoryview | None = None) -> None:
+        """`memory`: where both sides see the same bytes, those; nothing need be patched then."""
         self.size = size
-        self.memory = memoryview(mmap.mmap(-1, size))
+        self.shared = memory is not None
+        self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         self.head = 0  # the writer's next span begins here
         self.tail = 0  # everything before this is free
         self.fresh: deque[Span] = deque()  # pushed, and not yet patched
@@ -44,7 +47,7 @@ class Stack:
     # --- the writer's side
 
     def reserve(self, size: int) -> Span | None:
-        """A free span of `size` bytes, or None while there is no room for it. Its bytes are whatever was there before."""
+        """A free span of `size` bytes, or None while there is no room; its bytes are whatever was there before."""
         if self.head == self.tail:  # empty: begin at the front, where memory has been touched already
             self.head = self.tail = -(-self.head // self.size) * self.size
         start = self.head
@@ -65,7 +68,7 @@ class Stack:
         return span
 
     def take_fresh(self, largest: int) -> list[Span]:
-        """The spans that were pushed since the last call, neighbours joined, none longer than `largest`: to be patched."""
+        """What was pushed since the last call, neighbours joined, none longer than `largest`: to be patched."""
         joined: list[list[int]] = []
         while self.fresh:
             span = self.fresh.popleft()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Traffic:
-    """What a context has cost so far. `waits`: how often a call waited for the host (making the context not counted)."""
+    """What a context has cost so far. `waits`: how often a call waited for the host, making the context apart."""
 
     bytes_up: int = 0
     bytes_down: int = 0
@@ -25,3 +25,7 @@ class LocalDevice:
     host: str = "local"
     remote: bool = False
     traffic: Traffic = field(default_factory=Traffic)
+
+    def measure(self) -> Traffic:
+        """The traffic so far: none."""
+        return self.traffic

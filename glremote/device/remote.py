@@ -3,8 +3,9 @@
 Knows: how to open, use, resume and close a session over whatever links its connector makes. Does not know: moderngl,
 or who records. Buffers go in through `submit`; answers come out through the Pending of their ticket.
 
-Threads. Any thread may submit. One thread receives at a time: the pump, unless a caller waits; a caller that waits takes
-the receiving over and hands it back, and for a moment (`LEASE`) the pump leaves the link to the caller that comes again.
+Threads. Any thread may submit. One thread receives at a time: the pump, unless a caller waits; a caller that waits
+takes the receiving over and hands it back, and for a moment (`LEASE`) the pump leaves the link to the caller that
+comes again.
 """
 
 from __future__ import annotations
@@ -18,12 +19,34 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from glremote.link import near
 from glremote.link.links import Link, LinkBroken
-from glremote.link.pump import pump
+from glremote.link.pump import Watch, pump
 from glremote.protocol import buffers, handshake
 from glremote.protocol.commands import Command
-from glremote.protocol.errors import DeviceLost, Error, HostUnreachable, Inherited, LinkError, NotAdmitted, ProtocolError, VersionMismatch
-from glremote.protocol.messages import Answer, Buffer, Fault, Goodbye, Greeting, Lost, Message, Refused, Resume, Resumed
+from glremote.protocol.errors import (
+    DeviceLost,
+    Error,
+    HostUnreachable,
+    Inherited,
+    LinkError,
+    NotAdmitted,
+    ProtocolError,
+    VersionMismatch,
+)
+from glremote.protocol.messages import (
+    Answer,
+    Buffer,
+    Fault,
+    Goodbye,
+    Greeting,
+    Lost,
+    Message,
+    Refused,
+    Resume,
+    Resumed,
+    decode,
+)
 from glremote.protocol.session import Session
 from glremote.protocol.stacks import Stack
 
@@ -46,9 +69,12 @@ class RemoteDevice:
 
     remote = True
 
-    def __init__(self, connector: Connector, host: str, reason: str, software: str, moderngl: str, require: int) -> None:
+    def __init__(
+        self, connector: Connector, host: str, reason: str, software: str, moderngl: str, require: int
+    ) -> None:
         self.host = host
         self.reason = reason
+        self.near = False
         self.traffic = Traffic()
         self.lost: Error | None = None
         self.on_fault: Callable[[Fault], None] = lambda fault: None
@@ -62,18 +88,35 @@ class RemoteDevice:
         self._sections = CriticalSections()
         self._leased_until = 0.0
         self._reconnecting = False
+        self._spare = False  # `_link` was the lifeline of a near link that broke, and is to be resumed over
         self._before = (0, 0)  # bytes sent and received over links that broke
         self._link = connector(None)
+        self._lifeline: Link | None = None  # the websocket, while everything goes past it
         try:
             self.greeting = self._greet(software, moderngl, require)
+            self.driver = self.greeting.driver
+            self._session = self._begin(near.connect(self.greeting.near))
         except BaseException:
             self._link.close()
             raise
-        self.driver = self.greeting.driver
-        self.stack = Stack(self.greeting.stack_size)
-        self._session = Session(self.stack, Stack(self.greeting.stack_size))
+        self.stack = self._session.writes
         _devices[id(self)] = self
         pump().add(self)
+
+    def _begin(self, way: tuple[Link, memoryview] | None) -> Session:
+        """The session's core; near, if there is a way past the gateway: the websocket is its lifeline then."""
+        size = self.greeting.stack_size
+        if way is None:
+            return Session(Stack(size), Stack(size))
+        self.near = True
+        self._lifeline, (self._link, memory) = self._link, way
+        session = Session(Stack(size, memory[:size]), Stack(size, memory[size : 2 * size]))
+        session.disconnect()
+        self._session = session
+        if not self._resume_over(self._link, time.monotonic() + GREETING_TIMEOUT):
+            self._fall_back()
+            self._reconnect(contextlib.nullcontext())
+        return session
 
     @property
     def renderer(self) -> str:
@@ -198,26 +241,44 @@ class RemoteDevice:
         if not self._session.connected:
             self._reconnect(waiting)
             return
-        link = self._link
+        link, lifeline = self._link, self._lifeline
         try:
             with waiting:
-                link.poll(timeout)
-            packets = link.receive(0)
+                ready = link.poll(timeout, lifeline)
+            if lifeline is not None and lifeline.fileno() in ready:
+                self._look_at_lifeline(lifeline)
+            packets = link.receive()
             with self._lock:
                 for packet in packets:
                     self._take(packet)
                 self._session.acknowledge(at_once=False)
-                self._send()
+                if self._session.has_outgoing:
+                    self._send()
         except LinkBroken as error:
             self._disconnected(error)
         except ProtocolError as error:
             self._lose(error)
 
+    def _look_at_lifeline(self, lifeline: Link) -> None:
+        """The gateway says there when the session is lost; the session itself goes another way."""
+        try:
+            for packet in lifeline.receive():
+                for message, _ in decode(packet):
+                    if isinstance(message, Lost | Refused):
+                        self._lose(DeviceLost(f"{self.host}: {message.reason}"))
+        except LinkBroken as error:
+            log.warning("%s: %s; connecting the lifeline again", self.host, error)
+            with self._lock:
+                self._count(lifeline)
+                self._lifeline = None
+            lifeline.close()
+            pump().poke()
+
     def _take(self, packet: Any) -> None:
         for message, _ in self._session.receive(packet):
             if isinstance(message, Answer):
                 self._answer(message)
-                self._session.done(message.number)
+                self._session.done(message.number, message.span.size if message.span else 0)
             elif isinstance(message, Fault):
                 self.on_fault(message)
                 self._session.done(message.number)
@@ -243,25 +304,28 @@ class RemoteDevice:
 
     # --- the pump's side
 
-    def tick(self) -> tuple[int, bool, bool, float | None]:
+    def tick(self) -> Watch:
         """See link/pump.py: send what has been idle, say what to wait for."""
         if self.lost is not None:
-            return -1, False, False, None
+            return Watch()
         due = self.on_idle()
         if self._link.has_unsent:
             with self._lock:
                 self._send()
-        if not self._session.connected:
+        if not self._session.connected or (self.near and self._lifeline is None):
             self._start_reconnecting()
-            return -1, False, False, due
+        if not self._session.connected:
+            return Watch(due=due)
+        descriptor = self._link.fileno()
+        writing = (descriptor,) if self._link.has_unsent else ()
         leased = self._leased_until - time.monotonic()
         if leased > 0 or self._receiving.locked():
             pause = max(leased, LEASE)
-            return self._link.fileno(), False, self._link.has_unsent, pause if due is None else min(due, pause)
+            return Watch((), writing, pause if due is None else min(due, pause))
         with self._lock:
             self._session.acknowledge()
             self._send()
-        return self._link.fileno(), True, self._link.has_unsent, due
+        return Watch((descriptor, -1 if self._lifeline is None else self._lifeline.fileno()), writing, due)
 
     def ready(self) -> None:
         """See link/pump.py."""
@@ -279,19 +343,28 @@ class RemoteDevice:
             if not self._session.connected or self.lost is not None:
                 return
             log.warning("%s: %s; resuming", self.host, error)
-            self._count()
             self._session.disconnect()
-            self._link.close()
+            self._fall_back()
         pump().poke()
 
-    def _count(self) -> None:
-        self._before = (self._before[0] + self._link.bytes_sent, self._before[1] + self._link.bytes_received)
-        self._link.bytes_sent = self._link.bytes_received = 0
+    def _fall_back(self) -> None:
+        """The link broke; where it was a near one, the lifeline carries the session from now on."""
+        self._count(self._link)
+        self._link.close()
+        self.near = False
+        if self._lifeline is not None:
+            self._link, self._lifeline = self._lifeline, None
+            self._spare = True
+
+    def _count(self, link: Link) -> None:
+        self._before = (self._before[0] + link.bytes_sent, self._before[1] + link.bytes_received)
+        link.bytes_sent = link.bytes_received = 0
 
     def measure(self) -> Traffic:
-        """The traffic so far."""
-        self.traffic.bytes_up = self._before[0] + self._link.bytes_sent
-        self.traffic.bytes_down = self._before[1] + self._link.bytes_received
+        """The traffic so far. Near, stacks are shared: their bytes are not sent, and not counted."""
+        links = [self._link] if self._lifeline is None else [self._link, self._lifeline]
+        self.traffic.bytes_up = self._before[0] + sum(link.bytes_sent for link in links)
+        self.traffic.bytes_down = self._before[1] + sum(link.bytes_received for link in links)
         return self.traffic
 
     def _start_reconnecting(self) -> None:
@@ -302,19 +375,22 @@ class RemoteDevice:
     def _reconnect_alone(self) -> None:
         try:
             with self._receiving:
-                if not self._session.connected and self.lost is None:
+                if self.lost is None and not self._session.connected:
                     self._reconnect(contextlib.nullcontext())
+                elif self.lost is None and self.near and self._lifeline is None:
+                    self._reconnect(contextlib.nullcontext(), lifeline=True)
         finally:
             self._reconnecting = False
             pump().poke()
 
-    def _reconnect(self, waiting: contextlib.AbstractContextManager[None]) -> None:
+    def _reconnect(self, waiting: contextlib.AbstractContextManager[None], lifeline: bool = False) -> None:
         """Connect again, with backoff, for as long as the host keeps the session. The caller holds `_receiving`."""
         deadline = time.monotonic() + self.greeting.grace
         pause = 0.05
         while self.lost is None:
             try:
-                link = self._connector(self.greeting.session)
+                link = self._link if self._spare else self._connector(self.greeting.session)
+                self._spare = False
             except NotAdmitted as error:
                 self._lose(DeviceLost(f"the session is gone: {error}"))
                 return
@@ -326,36 +402,43 @@ class RemoteDevice:
                     time.sleep(pause)
                 pause = min(2 * pause, 2.0)
                 continue
-            with self._lock:
-                self._link = link
-                opening = Session(Stack(16), Stack(16))
-                opening.tell(Resume(self._session.applied))
-                try:
-                    link.send(opening.packets())
-                    self._await_resumed(link, deadline)
-                except LinkBroken:
-                    link.close()
-                    continue
+            if lifeline:
+                self._lifeline = link
+                return
+            if self._resume_over(link, deadline):
                 return
 
-    def _await_resumed(self, link: Link, deadline: float) -> None:
-        while not self._session.connected and self.lost is None:
-            if time.monotonic() > deadline:
-                self._lose(DeviceLost(f"{self.host}: did not resume within {self.greeting.grace:.0f} s"))
-                return
-            for packet in link.receive(0.5):
-                self._take(packet)
-        self._send()
+    def _resume_over(self, link: Link, deadline: float) -> bool:
+        """Resume the session over a link; whether it could be, which it also could not when it is lost meanwhile."""
+        with self._lock:
+            self._link = link
+            opening = Session(Stack(16), Stack(16))
+            opening.tell(Resume(self._session.applied))
+            try:
+                link.send(opening.packets())
+                while not self._session.connected and self.lost is None:
+                    if time.monotonic() > deadline:
+                        self._lose(DeviceLost(f"{self.host}: did not resume within {self.greeting.grace:.0f} s"))
+                        return False
+                    for packet in link.receive(0.5):
+                        self._take(packet)
+            except LinkBroken:
+                link.close()
+                return False
+            self._send()
+            return self._session.connected
 
     def _lose(self, error: Error) -> None:
         """The session is gone, now and for good."""
         with self._lock:
             if self.lost is not None:
                 return
-            self._count()
             self.lost = error if isinstance(error, DeviceLost) else DeviceLost(f"{self.host}: {error}")
             self._session.disconnect()
-            self._link.close()
+            for link in (self._link, self._lifeline):
+                if link is not None:
+                    self._count(link)
+                    link.close()
             tickets, self._tickets = self._tickets, {}
         _devices.pop(id(self), None)
         for pending in tickets.values():
@@ -382,10 +465,12 @@ class RemoteDevice:
     def inherit(self) -> None:
         """In a forked child: this session is the parent's. Close our copy of its socket and say nothing."""
         self._lock, self._receiving = threading.RLock(), threading.Lock()
-        self.lost = Inherited(  # type: ignore[assignment]
+        self.lost = Inherited(
             "this context was made by the parent process and was inherited by a fork; make a context in each process"
         )
-        self._link.close()
+        for link in (self._link, self._lifeline):
+            if link is not None:
+                link.close()
         self.on_lost()
 
 

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from _signal import getsignal as _getsignal  # type: ignore[import-not-found]  # signal's own wrappers make enumerations, and take 10 us a call
+from _signal import signal as _signal
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+
+_SIGINT = int(signal.SIGINT)
 
 
 class Pending:
@@ -68,9 +72,9 @@ class CriticalSections:
         if threading.current_thread() is not threading.main_thread():
             return
         self._depth += 1
-        if self._depth == 1 and callable(signal.getsignal(signal.SIGINT)):
+        if self._depth == 1 and callable(_getsignal(_SIGINT)):
             self._interrupted = self._open = False
-            self._previous = signal.signal(signal.SIGINT, self._handle)
+            self._previous = _signal(_SIGINT, self._handle)
 
     def __exit__(self, *_: object) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -78,10 +82,10 @@ class CriticalSections:
         self._depth -= 1
         if self._depth == 0 and self._previous is not None:
             previous, self._previous = self._previous, None
-            signal.signal(signal.SIGINT, previous)
+            _signal(_SIGINT, previous)
             if self._interrupted:
                 self._interrupted = False
-                previous(signal.SIGINT, None)
+                previous(_SIGINT, None)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._open:
@@ -101,7 +105,7 @@ class _Interruptible:
             sections._open = True
             if sections._interrupted:
                 sections._interrupted = sections._open = False
-                sections._previous(signal.SIGINT, None)
+                sections._previous(_SIGINT, None)
 
     def __exit__(self, *_: object) -> None:
         self._sections._open = False

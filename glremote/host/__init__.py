@@ -1,1 +1,1 @@
-"""The remote side: a gateway that admits and carries, a worker process for each session, an interpreter in each worker."""
+"""The remote side: a gateway that admits and carries, a worker process for each session, an interpreter in each."""

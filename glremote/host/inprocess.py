@@ -23,6 +23,9 @@ from .worker import Worker, make_context
 class DirectPort:
     """A worker's port that is at the same time its gateway: one link after the other, as the client connects."""
 
+    near = False
+    """See Port: there is no door here."""
+
     def __init__(self, name: str, grace: float) -> None:
         self._first: bytes | None = f"{name} {grace}\n".encode()
         self._grace = grace

@@ -56,7 +56,7 @@ class Interpreter:
         elif (makes := MAKES.get(kind)) is not None:
             self.objects[command.handle] = makes(self, command)  # type: ignore[attr-defined]
         elif (fetches := FETCHES.get(kind)) is not None:
-            self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory))  # type: ignore[attr-defined]
+            self._fetch(command, fetches)  # type: ignore[arg-type]
         elif (asks := ASKS.get(kind)) is not None:
             try:
                 value = asks(self, command)
@@ -66,6 +66,9 @@ class Interpreter:
                 self.answers.value(command.ticket, value)  # type: ignore[attr-defined]
         else:
             FREES[kind](self, command)
+
+    def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
+        self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory))
 
     def __getitem__(self, handle: int) -> Any:
         try:
@@ -170,7 +173,12 @@ class Interpreter:
             return tuple((self[handle], location) for handle, location in pairs)
 
         return self.context.scope(
-            self[k.framebuffer], k.enable_flags, bound(k.textures), bound(k.uniform_buffers), bound(k.storage_buffers), ()
+            self[k.framebuffer],
+            k.enable_flags,
+            bound(k.textures),
+            bound(k.uniform_buffers),
+            bound(k.storage_buffers),
+            (),
         )
 
     def read_buffer(self, k: c.ReadBuffer, memory: memoryview) -> None:

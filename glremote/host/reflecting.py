@@ -20,7 +20,7 @@ STATE = ("line_width", "point_size", "patch_vertices")
 
 
 def reflect(context: Any, program: int, members: Any, geometry: tuple[int | None, int | None, int]) -> r.Reflection:
-    """A program as moderngl's `program` returned it: OpenGL's name, its three dictionaries, and the geometry's three facts."""
+    """A program, from what moderngl's `program` returned: OpenGL's name, three dictionaries, the geometry's facts."""
     by_name, _, by_location = members
     found = [_member(context, program, name, member) for name, member in by_name.items()]
     attributes = [r.Attribute(a.name, a.gl_type, a.location, a.array_length) for a in by_location.values()]
@@ -52,7 +52,7 @@ def examine(context: Any, version_code: int) -> r.Driver:
         extensions=sorted(context.extensions),
         limits=limits,
         state={name: getattr(context, name) for name in STATE},
-        default_framebuffer=viewport,  # type: ignore[arg-type]
+        default_framebuffer=viewport,
         complete=_complete(context, limits["max_samples"]),
     )
     context.clear_errors()

@@ -16,44 +16,63 @@ from collections.abc import Callable
 from typing import Any
 
 import moderngl
-from moderngl import mgl
+from moderngl import mgl  # type: ignore[attr-defined]
 
 from glremote.protocol import handshake
 from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import (
-    VERSION, Answer, Buffer, Fault, Goodbye, Hello, Refused, Resume, Resumed, encode, value_bytes,
+    VERSION,
+    Answer,
+    Buffer,
+    Fault,
+    Goodbye,
+    Hello,
+    Refused,
+    Resume,
+    Resumed,
+    encode,
+    value_bytes,
 )  # fmt: skip
 from glremote.protocol.reflection import Driver
 from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
+from glremote.version import VERSION as SOFTWARE
 
 from .interpreter import Interpreter, describe
+from .near import Door
 from .port import Event, Is, Port, PortClosed
 from .reflecting import examine
 
 log = logging.getLogger("glremote.host")
 
-STACK_SIZE = 64 << 20
+MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
+STACK_SIZE = 32 << 20
 PART = 8 << 20
 """An answer above this size goes in parts, so that it never needs the whole stack at once."""
 LARGEST_FETCH = 1 << 30
 LONGEST_TEXT = 20_000
 """Characters of an exception's text that are passed on; compilers can be eloquent."""
 ZEROS = bytes(1 << 20)
-SOFTWARE = "0.1.0"
 
 
 class Worker:
     """Serves one session on one context (moderngl's C object) through one port."""
 
-    def __init__(self, port: Port, context: Any, version_code: int, software: str = SOFTWARE) -> None:
+    def __init__(
+        self, port: Port, context: Any, version_code: int, software: str = SOFTWARE, door: Door | None = None
+    ) -> None:
         self.port = port
         self.driver: Driver = examine(context, version_code)
         self.software = software
         self.name, self.grace = "", 0.0
-        self.session = Session(writes=Stack(STACK_SIZE), reads=Stack(STACK_SIZE))
+        self.door = door
+        up = down = None
+        if door is not None:
+            shared = memoryview(door.memory)
+            up, down = shared[:STACK_SIZE], shared[STACK_SIZE:]
+        self.session = Session(writes=Stack(STACK_SIZE, down), reads=Stack(STACK_SIZE, up))
         self.session.connected = False
         self.checker = Checker(self.session.reads, LARGEST_FETCH)
         self.interpreter = Interpreter(context, self.session.reads, self)
@@ -66,18 +85,15 @@ class Worker:
         self._over: str | None = None  # why the session has ended; "" after a goodbye
 
     def run(self) -> str:
-        """Serve until the session is over; the reason, "" after a goodbye. Raises PortClosed when the gateway is gone."""
+        """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
         try:
             while self._over is None:
-                self._take(self.port.receive(None))
-                while self._over is None and (event := self.port.receive(0)) is not None:
-                    self._take(event)
+                if self._buffers:
                     self._run_one()
-                while self._over is None and self._run_one():
-                    while self._over is None and (event := self.port.receive(0)) is not None:
-                        self._take(event)
-                self.session.acknowledge()
-                self._send()
+                else:
+                    self.session.acknowledge()
+                    self._send()
+                    self._take(self.port.receive(None))
         except ProtocolError as error:
             log.warning("session %s: %s", self.name, error)
             self._over = str(error)
@@ -91,11 +107,15 @@ class Worker:
             return
         if event.what is Is.PACKET:
             for message, body in self.session.receive(event.data):
+                if isinstance(message, Hello | Resume):
+                    self.port.near = event.near
                 self._message(message, body)
         elif event.what is Is.DETACHED:
-            self.session.disconnect()
+            if event.near == self.port.near:
+                self.session.disconnect()
         elif event.what is Is.ATTACHED:
-            self.session.disconnect()
+            if not self.port.near:
+                self.session.disconnect()
             if event.data:
                 self.name, grace = bytes(event.data).decode().split()
                 self.grace = float(grace)
@@ -119,7 +139,14 @@ class Worker:
 
     def _greet(self, hello: Hello) -> None:
         answer = handshake.greet(
-            hello, self.software, moderngl.__version__, self.name, STACK_SIZE, self.grace, self.driver
+            hello,
+            self.software,
+            MODERNGL,
+            self.name,
+            STACK_SIZE,
+            self.grace,
+            self.driver,
+            None if self.door is None else self.door.offer,
         )
         self._reply(answer)
         if isinstance(answer, Refused):
@@ -132,10 +159,8 @@ class Worker:
 
     # --- running
 
-    def _run_one(self) -> bool:
-        """Run the next buffer, if there is one."""
-        if not self._buffers:
-            return False
+    def _run_one(self) -> None:
+        """Run the next buffer."""
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -156,9 +181,8 @@ class Worker:
                 self._drop(command)
         self.buffers_run += 1
         self.session.done(buffer.number)
-        self.session.acknowledge(at_once=False)
+        self.session.acknowledge(at_once=self.session.has_outgoing)  # with an answer it costs nothing
         self._send()
-        return True
 
     def _fault(self, buffer: Buffer, index: int, command: Command, error: Exception) -> None:
         kind, why = describe(error)
@@ -234,6 +258,7 @@ class Worker:
 
     def _wait_for_peer(self) -> None:
         """Stand still until the client has taken something; buffers that come meanwhile wait their turn."""
+        self.session.acknowledge()
         self._send()
         self._take(self.port.receive(None))
         if self._over is not None:
@@ -247,7 +272,7 @@ class Worker:
 def make_context(device_index: int | None = None) -> tuple[Any, int]:
     """A fresh EGL context: moderngl's C object, and its version as 330 or 450."""
     settings: dict[str, Any] = {} if device_index is None else {"device_index": device_index}
-    context, version_code = mgl.create_context(  # type: ignore[attr-defined]
+    context, version_code = mgl.create_context(
         glversion=330, mode="standalone", backend="egl", **settings
     )
     return context, version_code
@@ -264,14 +289,16 @@ def main(arguments: list[str]) -> int:
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
-    port = Port(socket.socket(fileno=int(options["--fd"])))
+    door = Door.open(2 * STACK_SIZE)
+    port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
     try:
         context, version_code = make_context(None if index is None else int(index))
     except Exception as error:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
+        port.close()
         return 3
-    worker = Worker(port, context, version_code)
+    worker = Worker(port, context, version_code, door=door)
     port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
     try:
         worker.run()

@@ -1,8 +1,8 @@
 """A link: packets over a connected socket.
 
 Knows: sockets, and a codec that turns packets into bytes of the wire and back. Does not know: what is in a packet, who
-waits for what, or how to connect again. Sending never waits: what the socket does not take is kept and goes out with the
-next call. Any thread may send; one thread at a time receives.
+waits for what, or how to connect again. Sending never waits: what the socket does not take is kept and goes out with
+the next call. Any thread may send; one thread at a time receives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 Bytes = bytes | bytearray | memoryview
 Packet = Sequence[Bytes]
@@ -44,7 +44,7 @@ class Codec(Protocol):
 
 
 class StreamCodec:
-    """A packet on a stream of our own (within the process, or from gateway to worker): its length in 4 bytes, then itself."""
+    """A packet on a stream of our own, within the process: its length in 4 bytes, then itself."""
 
     HEADER = struct.Struct(">I")
 
@@ -90,6 +90,8 @@ class Link:
         self._unsent: deque[memoryview] = deque()
         self._lock = threading.Lock()
         self._broken: str | None = None
+        self._poller: Any = None
+        self._polled = (False, -1)  # what it was made for
 
     @property
     def has_unsent(self) -> bool:
@@ -103,16 +105,17 @@ class Link:
                 self._queue(self.codec.wrap(packet))
             self._write()
 
-    def receive(self, timeout: float | None) -> list[Bytes]:
+    def receive(self, timeout: float | None = 0) -> list[Bytes]:
         """Packets as soon as there are any; none when `timeout` seconds have passed. Raises LinkBroken at the end."""
         if self.early:
             return [self.early.popleft()]
-        if not self.poll(timeout):
+        if timeout != 0 and not self.poll(timeout):
             return []
         with self._lock:
             if self._broken:
                 raise LinkBroken(self._broken)
-            self._write()
+            if self._unsent:
+                self._write()
             try:
                 data = self.socket.recv(1 << 20)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -123,21 +126,32 @@ class Link:
                 raise self._break("the connection was closed")
             self.bytes_received += len(data)
             packets, reply = self.codec.unwrap(data)
-            self._queue(reply)
-            self._write()
+            if reply:
+                self._queue(reply)
+                self._write()
             return packets
 
-    def poll(self, timeout: float | None) -> bool:
-        """Wait until there is something to receive (or to send, if anything is left to be sent). Raises LinkBroken."""
+    def poll(self, timeout: float | None, beside: Link | None = None) -> set[int]:
+        """Wait until there is something to receive (or to send, if anything is left to be sent), also on a link beside.
+
+        The descriptors that are ready; none after `timeout` seconds. Raises LinkBroken.
+        """
         if self._broken or self.socket.fileno() < 0:
             raise LinkBroken(self._broken or "the link was closed")
-        if self.early or isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
-            return True
-        if hasattr(select, "poll"):  # select() takes no descriptor above 1023
-            poll = select.poll()
-            poll.register(self.socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-            return bool(poll.poll(None if timeout is None else max(0, timeout * 1000)))
-        return any(select.select([self.socket], [self.socket] if self._unsent else [], [], timeout))
+        if self.early or (isinstance(self.socket, ssl.SSLSocket) and self.socket.pending()):
+            return {self.socket.fileno()}
+        other = -1 if beside is None else beside.fileno()
+        if not hasattr(select, "poll"):
+            reading = [self.socket.fileno()] if other < 0 else [self.socket.fileno(), other]
+            readable, writable, _ = select.select(reading, reading[:1] if self._unsent else [], [], timeout)
+            return {*readable, *writable}
+        wanted = (bool(self._unsent), other)
+        if self._poller is None or self._polled != wanted:  # select() takes no descriptor above 1023
+            self._poller, self._polled = select.poll(), wanted
+            self._poller.register(self.socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
+            if other >= 0:
+                self._poller.register(other, select.POLLIN)
+        return {descriptor for descriptor, _ in self._poller.poll(None if timeout is None else max(0, timeout * 1000))}
 
     def fileno(self) -> int:
         """For select; -1 once it is closed."""

@@ -14,21 +14,32 @@ import os
 import selectors
 import socket
 import threading
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
 
 log = logging.getLogger("glremote")
+
+T = TypeVar("T")
 
 
 class Member(Protocol):
     """What the pump looks after."""
 
-    def tick(self) -> tuple[int, bool, bool, float | None]:
-        """Do what is due; the descriptor (-1: none), whether to wait for reading and for writing, seconds until the next tick."""
+    def tick(self) -> Watch:
+        """Do what is due, and say what to wait for."""
         ...
 
     def ready(self) -> None:
-        """The descriptor can be read or written."""
+        """A descriptor can be read or written."""
         ...
+
+
+class Watch(NamedTuple):
+    """What to wait for: descriptors to be read, others to be written, seconds until the next tick (None: a poke)."""
+
+    reading: tuple[int, ...] = ()
+    writing: tuple[int, ...] = ()
+    due: float | None = None
 
 
 class Pump:
@@ -67,10 +78,11 @@ class Pump:
             with selectors.DefaultSelector() as selector:
                 selector.register(self._far, selectors.EVENT_READ)
                 for member in members:
-                    descriptor, reading, writing, due = self._tick(member)
-                    timeout = due if timeout is None or due is not None and due < timeout else timeout
-                    events = selectors.EVENT_READ * reading | selectors.EVENT_WRITE * writing
-                    if descriptor >= 0 and events:
+                    watch = self._guard(member.tick) or Watch()
+                    timeout = min((due for due in (timeout, watch.due) if due is not None), default=None)
+                    for descriptor in {*watch.reading, *watch.writing} - {-1}:
+                        events = selectors.EVENT_READ * (descriptor in watch.reading)
+                        events |= selectors.EVENT_WRITE * (descriptor in watch.writing)
                         with contextlib.suppress(OSError, ValueError, KeyError):  # closed since: the next tick says so
                             selector.register(descriptor, events, member)
                 del members
@@ -79,20 +91,16 @@ class Pump:
                         with contextlib.suppress(BlockingIOError):
                             self._far.recv(1 << 16)
                     else:
-                        self._guard(key.data.ready, None)
-
-    def _tick(self, member: Member) -> tuple[int, bool, bool, float | None]:
-        nothing = (-1, False, False, None)
-        return self._guard(member.tick, nothing) or nothing  # type: ignore[func-returns-value, arg-type, return-value]
+                        self._guard(key.data.ready)
 
     @staticmethod
-    def _guard(call, default):  # type: ignore[no-untyped-def]
+    def _guard(call: Callable[[], T]) -> T | None:
         """One member's fault must not stop the others; a member is to catch its own."""
         try:
             return call()
         except Exception:
             log.exception("a member of the pump failed")
-            return default
+            return None
 
 
 _pump: Pump | None = None

@@ -27,6 +27,8 @@ from .links import JOINED, Bytes, Link, LinkBroken, Packet
 PATH = "/glremote"
 SESSION_HEADER = "Glremote-Session"
 """Names the session that a connection resumes; without it a new one begins."""
+REFUSALS = (401, 403, 404, 410, 503)
+"""How a gateway refuses; the body says why."""
 CONNECT_TIMEOUT = 4.0
 """Seconds from nothing to an open websocket."""
 
@@ -58,7 +60,7 @@ class WebSocketCodec:
                     self._fragments = []
             elif isinstance(frame, Frame) and frame.opcode is Opcode.TEXT:
                 raise LinkBroken("the host sent text")
-        reply = [piece for piece in self._protocol.data_to_send() if piece]
+        reply: list[Bytes] = [piece for piece in self._protocol.data_to_send() if piece]
         if not packets and self._protocol.state is not State.OPEN:
             raise LinkBroken(f"the host closed the websocket: {_closing(self._protocol)}")
         return packets, reply
@@ -84,7 +86,7 @@ def connect(
     try:
         uri = parse_uri(url)
     except InvalidURI as error:
-        raise HostUnreachable(f"{url!r} is no address of a host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
+        raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
     deadline = time.monotonic() + timeout
     protocol = ClientProtocol(
         WebSocketURI(uri.secure, uri.host, uri.port, uri.path if uri.path not in ("", "/") else PATH, uri.query),
@@ -145,13 +147,13 @@ def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: 
             if not data:
                 break
     except TimeoutError:
-        raise HostUnreachable(f"{url}: something accepts connections there, and no glremote host answered in time") from None
+        raise HostUnreachable(f"{url}: connected, and no glremote host answered within {CONNECT_TIMEOUT} s") from None
     except OSError as error:
         raise HostUnreachable(f"{url}: the connection broke while it was opened: {error}") from None
     if response is not None and protocol.handshake_exc is None:
         return frames
     status = response.status_code if response else None
-    if response is not None and isinstance(protocol.handshake_exc, InvalidStatus) and status in (401, 403, 503, 404, 410):
+    if response is not None and isinstance(protocol.handshake_exc, InvalidStatus) and status in REFUSALS:
         with contextlib.suppress(ValueError):
             said = response.body.decode().strip() if response.body else response.reason_phrase
             raise NotAdmitted(f"{url}: {said}")

@@ -21,30 +21,31 @@ Data = bytes | memoryview
 
 def uint32(value: Any) -> int:
     """`I`: an unsigned int, taken modulo 2**32 without a check."""
-    return operator.index(value) & 0xFFFFFFFF
+    number: int = operator.index(value)
+    return number & 0xFFFFFFFF
 
 
 def int32(value: Any) -> int:
     """`I` into a C int, as moderngl mostly does: taken modulo 2**32, negative from 2**31 on."""
-    value = operator.index(value) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
+    number = operator.index(value) & 0xFFFFFFFF
+    return number - (1 << 32) if number >> 31 else number
 
 
 def checked_int32(value: Any) -> int:
     """`i`: an int, OverflowError outside of it."""
-    value = operator.index(value)
-    if not -(1 << 31) <= value < 1 << 31:
-        side = "greater than maximum" if value > 0 else "less than minimum"
+    number: int = operator.index(value)
+    if not -(1 << 31) <= number < 1 << 31:
+        side = "greater than maximum" if number > 0 else "less than minimum"
         raise OverflowError(f"signed integer is {side}")
-    return value
+    return number
 
 
 def ssize(value: Any) -> int:
     """`n`: a Py_ssize_t."""
-    value = operator.index(value)
-    if not -(1 << 63) <= value < 1 << 63:
+    number: int = operator.index(value)
+    if not -(1 << 63) <= number < 1 << 63:
         raise OverflowError("Python int too large to convert to C ssize_t")
-    return value
+    return number
 
 
 def real(value: Any) -> float:
@@ -93,11 +94,11 @@ def data(value: Any) -> Data:
     except TypeError:  # a format that memoryview cannot cast, such as a structure of numpy's
         import numpy
 
-        return memoryview(numpy.frombuffer(value, numpy.uint8))
+        return memoryview(numpy.frombuffer(value, numpy.uint8))  # type: ignore[arg-type]
 
 
 def writable(value: Any) -> memoryview:
-    """The bytes of a writable, C-contiguous object with a buffer, to be filled; the buffer's own exception otherwise."""
+    """The bytes of a writable, C-contiguous object, to be filled; otherwise what its buffer raises."""
     found = data(value)
     if isinstance(found, memoryview) and not found.readonly:
         return found
@@ -119,17 +120,17 @@ def numbers(value: Any, counts: tuple[int, ...]) -> tuple[int, ...] | None:
     if len(items) not in counts:
         return None
     try:
-        return tuple(_long(item) for item in items)
+        return tuple(long(item) for item in items)
     except (TypeError, OverflowError):
         return None
 
 
-def _long(value: Any) -> int:
+def long(value: Any) -> int:
     """PyLong_AsLong into a C int."""
-    value = operator.index(value)
-    if not -(1 << 63) <= value < 1 << 63:
+    number: int = operator.index(value)
+    if not -(1 << 63) <= number < 1 << 63:
         raise OverflowError("Python int too large to convert to C long")
-    return int32(value)
+    return int32(number)
 
 
 def rect(value: Any, origin: tuple[int, int] = (0, 0)) -> tuple[int, int, int, int] | None:
@@ -150,13 +151,16 @@ def box(value: Any) -> tuple[int, int, int, int, int, int] | None:
 
 def alignment(value: Any) -> int:
     """1, 2, 4 or 8."""
-    value = int32(value)
-    if value not in (1, 2, 4, 8):
+    number = int32(value)
+    if number not in (1, 2, 4, 8):
         raise moderngl.Error("the alignment must be 1, 2, 4 or 8")
-    return value
+    return number
 
 
-SIZES = {"f1": 1, "f2": 2, "f4": 4, "u1": 1, "u2": 2, "u4": 4, "i1": 1, "i2": 2, "i4": 4, "ni1": 1, "ni2": 2, "nu1": 1, "nu2": 2}
+SIZES = {
+    "f1": 1, "f2": 2, "f4": 4, "u1": 1, "u2": 2, "u4": 4, "i1": 1, "i2": 2, "i4": 4,
+    "ni1": 1, "ni2": 2, "nu1": 1, "nu2": 2,
+}  # fmt: skip
 """Bytes of one component of each dtype."""
 
 

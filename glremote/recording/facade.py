@@ -9,6 +9,9 @@ import moderngl
 
 from .context import Context
 
+MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
+"""The version of moderngl that is installed."""
+
 
 def facade(mglo: Context, require: int) -> moderngl.Context:
     """A standalone moderngl.Context; from now on the default context, as after moderngl.create_context.

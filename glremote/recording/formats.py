@@ -15,10 +15,10 @@ PER_RENDER = 0x7FFFFFFF
 
 
 class Node(NamedTuple):
-    """One item: `count` scalars of a type, `size` bytes together; x is padding."""
+    """One item: so many scalars of a type, `size` bytes together; x is padding."""
 
     kind: str
-    count: int
+    scalars: int
     size: int
 
 

@@ -97,16 +97,16 @@ class Framebuffer(Recorded):
             raise Error("wrong values in the viewport")
         width, height = area[2:] if area else (self.width, self.height)
         size = a.image_size(width, height, 1, (1 if attachment == -1 else components) * a.SIZES[dtype], alignment)
-        fields = (self.handle, area, components & 0xFFFFFFFF, attachment, alignment, clamp, dtype)
+        fields = (area, components & 0xFFFFFFFF, attachment, alignment, clamp, dtype)
         check_made(data)
         if type(data) is Buffer:
-            handle, *rest = fields
-            self.recorder.record(c.FramebufferReadInto(handle, data.handle, *rest, write_offset))  # type: ignore[arg-type]
+            self.recorder.record(c.FramebufferReadInto(self.handle, data.handle, *fields, write_offset))
             return size
         memory = a.writable(data)
         if len(memory) < write_offset + size:
             raise Error("the buffer is too small")
-        self.recorder.fetch(c.ReadFramebuffer, size, *fields, sink=memory[write_offset : write_offset + size])
+        sink = memory[write_offset : write_offset + size]
+        self.recorder.fetch(c.ReadFramebuffer, size, self.handle, *fields, sink=sink)
         return size
 
     @property

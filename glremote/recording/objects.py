@@ -78,7 +78,7 @@ def never_made_error(thing: Recorded) -> Fault:
 
 
 def check_made(thing: Any) -> None:
-    """Raise, naming the fault, if this is an object that was never made; every place that takes one as an argument asks."""
+    """Raise, naming the fault, if this is an object that was never made; whoever takes one as an argument asks."""
     if isinstance(thing, Recorded) and "never" in object.__getattribute__(thing, "__dict__"):
         raise never_made_error(thing)
 

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from _moderngl import (
-    UNIFORM_LOOKUP_TABLE, Error, make_attribute, make_storage_block, make_uniform, make_uniform_block, make_varying,
+    UNIFORM_LOOKUP_TABLE,
+    Error,
+    make_attribute,
+    make_storage_block,
+    make_uniform,
+    make_uniform_block,
+    make_varying,
     resolve_includes,
 )  # fmt: skip
 
@@ -101,7 +107,8 @@ class Program(Recorded):
     def _bind(self, target: str, kind: Any, bindings: dict[int, int], index: int, binding: int) -> None:
         command = kind(self.handle, index, binding)
         self.recorder.record(command)
-        most = self.context.info_values.get(f"GL_MAX_{'UNIFORM' if target == 'uniform' else 'SHADER_STORAGE'}_BUFFER_BINDINGS")
+        limit = "GL_MAX_UNIFORM_BUFFER_BINDINGS" if target == "uniform" else "GL_MAX_SHADER_STORAGE_BUFFER_BINDINGS"
+        most = self.context.info_values.get(limit)
         if index in bindings and (most is None or binding < most):
             bindings[index] = binding
             self.binds[target, index] = command
@@ -122,14 +129,13 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
         names = tuple(varyings)
     except TypeError:
         raise Error("invalid varyings") from None
-    sources = tuple(None if shader is None else _source(context, shader) for shader in shaders)
+    sources: Any = tuple(None if shader is None else _source(context, shader) for shader in shaders)
     if not all(isinstance(name, str) for name in names):
         raise Error("invalid varyings")
     outputs = {str(name): a.int32(operator.index(location)) for name, location in fragment_outputs.items()}
     made = Program(context)
-    context.recorder.make(
-        made, c.MakeProgram(made.handle, sources, names, outputs, bool(interleaved)), sum(len(s or b"") for s in sources)
-    )
+    weight = sum(len(source or b"") for source in sources)
+    context.recorder.make(made, c.MakeProgram(made.handle, sources, names, outputs, bool(interleaved)), weight)
     reflection = context.recorder.ask(c.ReflectProgram, made.handle, answer=r.Reflection)
     members = _members(context, made, reflection)
     context.programs[made.glo] = made

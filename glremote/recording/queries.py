@@ -30,6 +30,11 @@ class Query(Recorded):
         self.state = INACTIVE
         self.ended = False
 
+    @property
+    def release(self) -> Any:
+        """moderngl has none: a query lives until its session ends."""
+        raise AttributeError("'mgl.Query' object has no attribute 'release'")
+
     def begin(self) -> None:
         """Start counting."""
         if self.state != INACTIVE:

@@ -11,6 +11,7 @@ finaliser may append at any time, on any thread.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import sys
@@ -28,7 +29,7 @@ from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
 from glremote.protocol.errors import BufferTooLarge, HostError, WouldWait
-from glremote.protocol.stacks import Span
+from glremote.protocol.stacks import Span, Stack
 
 from .arguments import Data
 
@@ -41,8 +42,10 @@ FULL_DATA = 1 << 20
 """Bytes pushed to the stack, or inside commands, after which a buffer is sent."""
 OUTSTANDING = 256
 """Answers on their way after which recording another waits."""
-MOMENT = 0.002
+MOMENT = 0.003
 """Seconds without a recorded call after which the pump sends what there is."""
+DROWSY = 20
+"""Moments without any recorded call after which the pump sleeps until it is poked."""
 
 
 class Fault(HostError, moderngl.Error):
@@ -67,6 +70,7 @@ class Recorder:
         self._alert = True  # recording must look here first: a fault, a lost device, a pump that sleeps
         self._quiet = True  # the pump sleeps until it is poked
         self._seen = 0  # commands that the pump saw waiting when it last looked
+        self._active = self._idle_moments = 0  # recorded so far, and for how many looks nothing more
         self._epoch = 0
         self._fault: Fault | None = None
         self._fault_range = range(0)
@@ -119,8 +123,7 @@ class Recorder:
         while span is None:
             self._would_wait("waits for room in the stack")
             self.flush()
-            before = stack.tail
-            self.device.wait_until(lambda: stack.tail != before)
+            self.device.wait_until(functools.partial(_moved, stack, stack.tail))
             self._look()
             span = stack.push(data)
         return span
@@ -128,7 +131,7 @@ class Recorder:
     # --- waiting
 
     def ask(self, kind: type[Ask], *fields: Any, answer: Any = Any) -> Any:
-        """Record an Ask and wait for its answer: a value, decoded from MessagePack. Raises what the host's moderngl raised."""
+        """Record an Ask and wait for its answer, of type `answer`. Raises what the host's moderngl raised."""
         pending = Pending()
         self._wait(pending, self._ticketed(pending, kind, *fields))
         data = pending.data()
@@ -214,21 +217,16 @@ class Recorder:
     def _idle(self) -> float | None:
         """The pump's look: send what has waited a moment; seconds until the next look, None to be poked first."""
         waiting = len(self._commands)
-        if not waiting:
-            if self._seen:
-                self._seen = 0
-                return MOMENT
-            self._quiet = self._alert = True
-            if not self._commands:
-                return None
-            self._seen = len(self._commands)
-            return MOMENT
-        if waiting == self._seen and self._block is None and self.device.has_room:
+        if waiting and waiting == self._seen and self._block is None and self.device.has_room:
             self._send(self._mark)  # the mark first: what it covers has been appended
-            self._seen = 1
-        else:
-            self._seen = waiting
-        return MOMENT
+        self._seen = waiting
+        active = self.device.traffic.commands + waiting
+        self._idle_moments = 0 if active != self._active else self._idle_moments + 1
+        self._active = active
+        if self._idle_moments < DROWSY:
+            return MOMENT
+        self._quiet = self._alert = True  # first, so that a call that is recorded now pokes the pump
+        return MOMENT if self._commands else None
 
     # --- alerts
 
@@ -240,6 +238,7 @@ class Recorder:
             raise self.device.lost
         if self._quiet:
             self._quiet = False
+            self._idle_moments = 0
             self.device.stir()
         if self._fault is not None and self._block is None:
             self._raise_fault()
@@ -335,6 +334,10 @@ class Recorder:
         return [*self.objects.values(), *self.roots]
 
 
+def _moved(stack: Stack, tail: int) -> bool:
+    return stack.tail != tail
+
+
 class Shadowed(Protocol):
     """What shadows state that it set on the host."""
 
@@ -370,14 +373,14 @@ class Block:
         self.counted = len(commands)
         if self.size > buffers.LARGEST or data > buffers.LARGEST_DATA:
             raise BufferTooLarge(
-                f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} of "
-                f"data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
+                f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} "
+                f"of data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
             )
 
 
 EXCEPTIONS: dict[str, type[Exception]] = {
     kind.__name__: kind
-    for kind in (moderngl.Error, TypeError, ValueError, KeyError, OverflowError, SystemError, BufferError, MemoryError)
+    for kind in (moderngl.Error, TypeError, ValueError, OverflowError, SystemError, BufferError, MemoryError)
 }
 """What moderngl raises, by name; anything else that the host reports is a HostError."""
 

@@ -67,7 +67,7 @@ def scope(
     storage_buffers: Any,
     samplers: Any,
 ) -> Scope:
-    """`Context.scope` of the seam: the object. Bindings are pairs of an object and a location; texture arrays are refused."""
+    """`Context.scope` of the seam: the object. Bindings are (object, location) pairs; texture arrays are refused."""
     context.check()
     framebuffer = instance(framebuffer, Framebuffer, 1)
     textures = _items(textures, "invalid textures")

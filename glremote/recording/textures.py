@@ -34,8 +34,6 @@ class AnyTexture(Sampled):
     reads: ClassVar[Any]
     reads_into: ClassVar[Any]
 
-    internal_format = 0  # one of OpenGL's that was asked for instead of the dtype's own
-
     def __init__(
         self, context: Context, extent: c.Extent3, components: int, dtype: str, *, samples: int = 0, depth: bool = False
     ) -> None:
@@ -328,8 +326,6 @@ class Renderbuffer(Recorded):
 
     name = "mgl.Renderbuffer"
 
-    internal_format = 0
-
     def __init__(
         self, context: Context, extent: c.Extent2, components: int, dtype: str, samples: int, depth: bool
     ) -> None:
@@ -340,6 +336,7 @@ class Renderbuffer(Recorded):
         self.dtype = dtype
         self.samples = samples
         self.depth = depth
+        self.internal_format = 0
 
 
 # --- boxes
@@ -455,11 +452,9 @@ def _volume(
 ) -> tuple[T, int]:
     width, height, layers = a.extent(size, 3)
     components, alignment, dtype = a.int32(components), a.int32(alignment), a.text(dtype, 5)
-    _check_components(components)
-    a.alignment(alignment)
-    a.dtype(dtype, 5)
+    pixel = _check_format(components, alignment, dtype)
     extent = width, height, layers
-    found, span = _pushed(context, data, extent, components * a.SIZES[dtype], alignment)
+    found, span = _pushed(context, data, extent, pixel, alignment)
     made = kind(context, extent, components, dtype)
     return _made(made, command(made.handle, extent, components, span, alignment, dtype), found)
 
@@ -471,10 +466,8 @@ def texture_cube(
     width, height = a.extent(size, 2)
     components, alignment = a.int32(components), a.int32(alignment)
     dtype, internal_format = a.text(dtype, 5), a.uint32(internal_format)
-    _check_components(components)
-    a.alignment(alignment)
-    a.dtype(dtype, 5)
-    found, span = _pushed(context, data, (width, height, 6), components * a.SIZES[dtype], alignment)
+    pixel = _check_format(components, alignment, dtype)
+    found, span = _pushed(context, data, (width, height, 6), pixel, alignment)
     made = TextureCube(context, (width, height, 6), components, dtype)
     made.internal_format = internal_format
     command = c.MakeTextureCube(made.handle, (width, height), components, span, alignment, dtype, internal_format)
@@ -493,7 +486,7 @@ def depth_texture_cube(context: Context, size: Any, data: Any, alignment: Any) -
 def _pushed(
     context: Context, data: Any, extent: c.Extent3, pixel: int, alignment: int
 ) -> tuple[a.Data | None, Span | None]:
-    """The bytes of a new texture, and their span if they fit one: before there is an object, since pushing may raise."""
+    """The bytes of a new texture, and their span if they fit one. It comes before the object, since it may raise."""
     if data is None:
         return None, None
     width, height, layers = (a.int32(number) for number in extent)
@@ -512,6 +505,13 @@ def _made(made: T, command: Any, found: a.Data | None) -> tuple[T, int]:
 def _check_components(components: int) -> None:
     if not 1 <= components <= 4:
         raise Error("the components must be 1, 2, 3 or 4")
+
+
+def _check_format(components: int, alignment: int, dtype: str) -> int:
+    """Bytes of a pixel."""
+    _check_components(components)
+    a.alignment(alignment)
+    return components * a.SIZES[a.dtype(dtype, 5)]
 
 
 def _check_samples(context: Context, samples: int) -> None:

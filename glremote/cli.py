@@ -1,0 +1,358 @@
+"""The command line: `glremote serve`, `glremote run`, `glremote gallery`.
+
+Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
+done; whatever does it is imported by the command that needs it, so that `--help` is quick.
+
+Tokens come from a file or from GLREMOTE_TOKEN, never from an argument, which every user of the machine can read.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import io
+import ipaddress
+import logging
+import os
+import pkgutil
+import runpy
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+import click
+
+from .protocol.errors import Error
+
+HELP = {"help_option_names": ["-h", "--help"]}
+REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+ABORTED = 130
+"""The exit status of a program that Ctrl-C ended, as shells have it."""
+
+
+class Failure(click.ClickException):
+    """What is said in one line, before the program exits."""
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"glremote: {self.message}", err=True)
+
+
+class CannotStart(Failure):
+    """The program to be run is not there; python's own exit status for that."""
+
+    exit_code = 2
+
+
+def main() -> None:
+    """The entry point."""
+    try:
+        outcome = commands.main(prog_name="glremote", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(ABORTED)
+    if isinstance(outcome, Program):
+        # Not within click, which has its own ideas of what Ctrl-C and a broken pipe are to do.
+        outcome.run()
+    else:
+        sys.exit(outcome)
+
+
+@click.group(context_settings=HELP)
+@click.version_option(package_name="glremote", message="glremote %(version)s")
+def commands() -> None:
+    """Run moderngl programs on a GPU in another machine.
+
+    On the machine with the GPU: `glremote serve`. On yours: `glremote run --host ws://THAT-MACHINE:8765 program.py`,
+    with the token that `serve` shows in GLREMOTE_TOKEN or in a file.
+    """
+
+
+def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --token-file."""
+    option = click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The file that holds the host's token.  [default: the token in GLREMOTE_TOKEN]",
+    )
+    return option(command)
+
+
+def read_token(file: Path | None) -> str | None:
+    """The token from the file, else from GLREMOTE_TOKEN, else None."""
+    try:
+        token = file.read_text().strip() if file else os.environ.get("GLREMOTE_TOKEN", "").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"cannot read the token: {error}") from None
+    source = f"the file {file}" if file else "GLREMOTE_TOKEN"
+    if file and not token:
+        raise Failure(f"there is no token in {source}: it is empty")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise Failure(f"what is in {source} is no token: letters, digits and signs in one line, without spaces")
+    return token or None
+
+
+# --- serve
+
+
+@commands.command()
+@click.option("--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0: any that is free."
+)
+@token_option
+@click.option(
+    "--max-sessions", type=click.IntRange(1), default=16, show_default=True, help="How many contexts at a time."
+)
+@click.option(
+    "--grace",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="How long a context is kept for a client whose connection broke.",
+)
+@click.option(
+    "--warm", type=click.IntRange(0), default=1, show_default=True, help="How many workers are started in advance."
+)
+@click.option("--until-stdin-ends", is_flag=True, hidden=True)
+def serve(**given: Any) -> None:
+    """Serve this machine's GPU to glremote programs.
+
+    Listens on this machine alone unless --bind says otherwise. Prints one line with its address when it is ready.
+    Without a token in --token-file or GLREMOTE_TOKEN it makes one and shows it. Ctrl-C ends it, and all contexts on it.
+    """
+    from .host import gateway
+
+    token = read_token(given.pop("token_file"))
+    lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
+    options = gateway.Options(token=token or secrets.token_urlsafe(24), lifeline=lifeline, **given)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+
+    def ready(url: str) -> None:
+        if token is None:
+            _tell(f"The token, which was made for this run: {options.token}")
+            _tell(f"On a client:  export GLREMOTE_TOKEN={options.token}")
+            _tell(f"              glremote run --host {url} program.py")
+        _warn_of_others(options.bind, url)
+        print(f"glremote serves at {url}", flush=True)
+
+    try:
+        gateway.run(options, ready)
+    except gateway.WorkerFailed as error:
+        raise Failure(f"nothing can be rendered here: {error}") from None
+    except OSError as error:
+        raise Failure(_why_not_bound(error, options.bind, options.port)) from None
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _warn_of_others(bind: str, url: str) -> None:
+    try:
+        address = ipaddress.ip_address(bind)
+        loopback, anywhere = address.is_loopback, address.is_unspecified
+    except ValueError:
+        loopback, anywhere = bind == "localhost", False
+    if anywhere:
+        _tell(f"From other machines: ws://{socket.gethostname()}:{url.rpartition(':')[2]}")
+    if not loopback:
+        _tell(
+            "Warning: other machines can connect, and the connection is not encrypted: whoever listens on the network "
+            "sees the token and all data. Better keep to loopback, and use an ssh tunnel or a proxy that speaks TLS."
+        )
+
+
+def _why_not_bound(error: OSError, bind: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {bind} is in use; name another with --port (0: any that is free)"
+    if error.errno == errno.EACCES:
+        return f"this user may not listen at port {port} of {bind}; name one above 1023 with --port"
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"{bind} is no address of this machine; name one with --bind"
+    return f"cannot listen at port {port} of {bind}: {error}"
+
+
+# --- run
+
+
+class RunCommand(click.Command):
+    """What follows SCRIPT or `-m MODULE` is the program's own, also what looks like an option of ours."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = 0
+        while at < len(args) and args[at].startswith("-") and args[at] != "--":
+            if args[at].startswith("-m"):
+                end = at + (2 if args[at] == "-m" else 1)
+                args = [*args[:end], "--", *args[end:]]
+                break
+            at += 2 if args[at] in ("--host", "--token-file") else 1
+        return super().parse_args(ctx, args)
+
+
+@commands.command(cls=RunCommand, context_settings=REST, options_metavar="[OPTIONS]")
+@click.option("--host", metavar="URL", envvar="GLREMOTE_HOST", help="ws://HOST:PORT  [default: GLREMOTE_HOST]")
+@token_option
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does, instead of a script.")
+@click.argument("arguments", metavar="(SCRIPT | -m MODULE) [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+def run(host: str | None, token_file: Path | None, module: str | None, arguments: tuple[str, ...]) -> Program:
+    """Run a moderngl program, unmodified, with its contexts on a host.
+
+    The program runs here, as python would run it; what follows its name are its own arguments. Only the contexts that
+    it makes are elsewhere.
+    """
+    if not host:
+        raise click.UsageError("No host is named: give --host ws://HOST:PORT, or set GLREMOTE_HOST.")
+    if module is None and not arguments:
+        raise click.UsageError("Give a SCRIPT, or -m MODULE.")
+    program = Program(module, None, arguments) if module else Program(None, arguments[0], arguments[1:])
+    program.check()
+    if not host.startswith(("ws://", "wss://")):
+        raise Failure(f"{host!r} is no address of a host: give ws://HOST:PORT or wss://HOST:PORT")
+    from . import running
+
+    running.install(host, read_token(token_file))
+    return program
+
+
+@dataclass(frozen=True)
+class Program:
+    """What `glremote run` is to run, once click is done."""
+
+    module: str | None
+    script: str | None
+    arguments: tuple[str, ...]
+
+    def check(self) -> None:
+        """As python does it, before anything else: a script that cannot be read."""
+        if self.script is not None and not os.path.isdir(self.script):
+            try:
+                open(self.script, "rb").close()
+            except OSError as error:
+                path = os.path.abspath(self.script)
+                raise CannotStart(f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}") from None
+
+    def run(self) -> None:
+        """Run it; what python would say of its end it says of ours."""
+        sys.excepthook = _show_uncaught
+        global _globals
+        if self.module is not None:
+            _replace_path(os.getcwd())
+            sys.argv = ["-m", *self.arguments]
+            _globals = runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+        elif self.script is not None:
+            sys.argv = [self.script, *self.arguments]
+            if pkgutil.get_importer(self.script) is not None:  # a folder or a zip file
+                _replace_path(None)  # runpy adds it itself
+                _globals = runpy.run_path(self.script, run_name="__main__")
+            else:
+                _replace_path(os.path.dirname(os.path.realpath(self.script)))
+                _run_file(os.path.abspath(self.script))
+
+
+_globals: dict[str, Any] = {}
+"""Of a module that was run; they live until the interpreter ends, as they do with python."""
+
+
+def _run_file(path: str) -> None:
+    """As python runs a script. runpy would not, in two things: `__file__` is absolute, and `__main__` stays."""
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    vars(main).update(__file__=path, __cached__=None, __builtins__=builtins)
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    exec(code, vars(main))
+
+
+def _replace_path(first: str | None) -> None:
+    """Put the program's folder where ours is, in `sys.path`; with python -P there is none."""
+    if not sys.flags.safe_path:
+        sys.path[:1] = [] if first is None else [first]
+
+
+def _show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What the program did not catch, as python shows it: the frames of ours that called it are left out.
+
+    That no context could be made on the host is the user's to know and not the program's fault: one line. Any other
+    error of ours, also a host that is lost in the middle, keeps its traceback, since the line it came to matters.
+    """
+    if isinstance(error, Error) and "glremote.instance" in _modules(trace):
+        print(f"glremote: {error}", file=sys.stderr)
+        return
+    while trace is not None and trace.tb_frame.f_code is not Program.run.__code__:
+        trace = trace.tb_next
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
+        trace = trace.tb_next
+    if trace is None and isinstance(error, ImportError):
+        print(f"glremote: {error}", file=sys.stderr)  # `-m`, and no such module
+        return
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+def _modules(trace: TracebackType | None) -> set[str]:
+    names = set()
+    while trace is not None:
+        names.add(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return names
+
+
+# --- gallery
+
+
+@commands.command()
+@click.option("--host", metavar="URL", envvar="GLREMOTE_HOST", help="ws://HOST:PORT  [default: GLREMOTE_HOST, or none]")
+@token_option
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("gallery"),
+    show_default=True,
+    help="Where the pictures and index.html go.",
+)
+def gallery(host: str | None, token_file: Path | None, out: Path) -> None:
+    """Render every sample on a host, and make a page of the pictures.
+
+    Where no host is named, one is started on this machine for as long as it takes. The path of the page is printed
+    last.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from .gallery import make_gallery
+    from .host.serving import LocalHost
+
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    try:
+        with contextlib.ExitStack() as stack:
+            url, token = host, read_token(token_file)
+            if not url:
+                local = stack.enter_context(LocalHost())
+                url, token = local.url, local.token
+            progress = stack.enter_context(Progress(*columns, console=Console(stderr=True)))
+            task = progress.add_task("", total=None)
+
+            def show(done: int, total: int, name: str) -> None:
+                progress.update(task, completed=done, total=total, description=name)
+
+            page = make_gallery(out, url, token, show)
+    except Error as error:
+        raise Failure(str(error)) from None
+    except ExceptionGroup as failed:
+        if os.environ.get("GLREMOTE_DEBUG"):
+            raise
+        raise Failure("\n".join([failed.message, *map(_line, failed.exceptions)])) from None
+    print(page)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join([f"  {type(error).__name__}: {error}", *getattr(error, "__notes__", [])])

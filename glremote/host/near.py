@@ -1,0 +1,93 @@
+"""Near: a worker's own way to a client on the same machine, of the same user.
+
+Knows: a Unix socket in a folder that only this user can enter, a secret that only the greeting tells, and one sealed
+memfd that holds both stacks and is passed through that socket. Does not know: sessions. Linux only; where any of it is
+missing nothing is offered, and the websocket carries everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import mmap
+import os
+import secrets
+import shutil
+import socket
+import struct
+import tempfile
+
+from glremote.protocol.messages import Near
+
+ACCEPT_TIMEOUT = 1.0
+"""Seconds that whoever knocks has for the secret."""
+SWITCH = "GLREMOTE_NEAR"
+"""The environment variable that switches it off, with the value 0."""
+
+
+class Door:
+    """Waits for the one client that knows the secret; `memory` is what it will share with us."""
+
+    def __init__(self, size: int) -> None:
+        self._folder = tempfile.mkdtemp(prefix="glremote-")  # of mode 0700
+        self.descriptor = os.memfd_create("glremote stacks", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, size)
+        self._size = size
+        self._allocated = False
+        self.memory = mmap.mmap(self.descriptor, size)
+        self.secret = secrets.token_bytes(32)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.bind(os.path.join(self._folder, "near"))
+        self.socket.listen(4)
+
+    @classmethod
+    def open(cls, size: int) -> Door | None:
+        """A door to memory of so many bytes, or None where this system has none or it is switched off."""
+        if os.environ.get(SWITCH) == "0" or not hasattr(os, "memfd_create") or not hasattr(socket, "AF_UNIX"):
+            return None
+        try:
+            return cls(size)
+        except OSError:
+            return None
+
+    @property
+    def offer(self) -> Near:
+        """What the greeting says of it."""
+        return Near(os.path.join(self._folder, "near"), self.secret, self._size)
+
+    def admit(self) -> socket.socket | None:
+        """Let in whoever knocks, if it is the same user and knows the secret, and hand over the memory."""
+        knocking, _ = self.socket.accept()
+        try:
+            knocking.settimeout(ACCEPT_TIMEOUT)
+            credentials = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            _, user, _ = struct.unpack("3i", credentials)
+            said = b""
+            while len(said) < len(self.secret) and (more := knocking.recv(len(self.secret) - len(said))):
+                said += more
+            if user != os.getuid() or not hmac.compare_digest(said, self.secret):
+                raise PermissionError("not the client of this session")
+            self._allocate()
+            socket.send_fds(knocking, [b"\1"], [self.descriptor])
+            knocking.settimeout(None)
+            return knocking
+        except OSError:
+            knocking.close()
+            return None
+
+    def _allocate(self) -> None:
+        """All of it, now: a page that cannot be had later would be a signal, not an error. And never another size."""
+        if not self._allocated:
+            import fcntl
+
+            os.posix_fallocate(self.descriptor, 0, self._size)
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
+            self._allocated = True
+
+    def close(self) -> None:
+        """Close the door, and remove the folder. What was handed over stays with whoever has it."""
+        with contextlib.suppress(OSError):
+            self.socket.close()
+            os.close(self.descriptor)
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""One context factory, one fixture, every way that exists: plain moderngl is the oracle, and the others must not differ.
+
+    plain        moderngl's own context in this process
+    in-process   a session over real bytes within this process, its interpreter on a thread of its own
+    websocket    a session with a worker process behind a gateway, over a websocket
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import moderngl
+import pytest
+
+import glremote
+from glremote.host.inprocess import InProcessHost
+from glremote.host.serving import LocalHost
+
+WAYS = ("plain", "in-process", "websocket")
+REMOTE_WAYS = WAYS[1:]
+
+
+@pytest.fixture(scope="session")
+def in_process_host() -> Iterator[InProcessHost]:
+    """A host in this process, for any number of contexts."""
+    host = InProcessHost()
+    yield host
+    host.close()
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[LocalHost]:
+    """A real `glremote serve` on loopback."""
+    with LocalHost("--max-sessions", "64") as host:
+        yield host
+
+
+@pytest.fixture
+def new_context(request: pytest.FixtureRequest) -> Iterator[Callable[..., moderngl.Context]]:
+    """Makes contexts by the name of their way; they are released when the test is over."""
+    made: list[moderngl.Context] = []
+
+    def make(way: str, require: int = 430) -> moderngl.Context:
+        if way == "plain":
+            ctx = moderngl.create_context(require=require, standalone=True, backend="egl")  # type: ignore[arg-type]
+        elif way == "in-process":
+            host = request.getfixturevalue("in_process_host")
+            ctx = glremote.instance().connect(host.connect, "in-process", "a test", require)
+        else:
+            served = request.getfixturevalue("served")
+            ctx = glremote.create_context(served.url, token=served.token, require=require)
+        made.append(ctx)
+        return ctx
+
+    yield make
+    for ctx in made:
+        ctx.release()
+
+
+@pytest.fixture(params=WAYS)
+def ctx(request: pytest.FixtureRequest, new_context: Callable[..., moderngl.Context]) -> moderngl.Context:
+    """A context of OpenGL 4.3 or newer, made each way in turn: what a test asserts holds for plain moderngl too."""
+    return new_context(request.param)
+
+
+@pytest.fixture(params=REMOTE_WAYS)
+def remote(request: pytest.FixtureRequest, new_context: Callable[..., moderngl.Context]) -> moderngl.Context:
+    """A remote context, made each remote way in turn."""
+    return new_context(request.param)
+
+
+@pytest.fixture
+def near_by(new_context: Callable[..., moderngl.Context]) -> moderngl.Context:
+    """A context whose host is in this process."""
+    return new_context("in-process")
