@@ -6,7 +6,10 @@
 See README.md; the words used here are those of its glossary.
 """
 
+from .device.devices import LocalDevice, Traffic
+from .device.remote import RemoteDevice
 from .front import (
+    ReadFuture,
     array,
     command_buffer,
     create_context,
@@ -26,6 +29,7 @@ from .protocol.errors import (
     LinkError,
     NotAdmitted,
     ProtocolError,
+    TooLarge,
     VersionMismatch,
     WouldWait,
 )
@@ -42,8 +46,13 @@ __all__ = [
     "HostUnreachable",
     "Inherited",
     "LinkError",
+    "LocalDevice",
     "NotAdmitted",
     "ProtocolError",
+    "ReadFuture",
+    "RemoteDevice",
+    "TooLarge",
+    "Traffic",
     "VersionMismatch",
     "WouldWait",
     "__version__",

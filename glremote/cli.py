@@ -123,6 +123,9 @@ def read_token(file: Path | None) -> str | None:
 @click.option(
     "--warm", type=click.IntRange(0), default=1, show_default=True, help="How many workers are started in advance."
 )
+@click.option(
+    "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."
+)
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
     """Serve this machine's GPU to glremote programs.

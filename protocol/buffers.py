@@ -22,6 +22,8 @@ LARGEST = 1 << 20
 """Bytes that the commands of one buffer may take, encoded."""
 LARGEST_DATA = 16 << 20
 """Bytes that the spans of one buffer may take together; what is larger goes in consecutive buffers."""
+LARGEST_FETCH = 1 << 30
+"""Bytes that one Fetch may ask for."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[AnyCommand])
@@ -58,7 +60,7 @@ def text(command: Command, longest: int = 200) -> str:
 class Checker:
     """Which handles live, of which kind; and whether a buffer names only those, and only spans and sizes that exist."""
 
-    def __init__(self, stack: Stack, largest_fetch: int) -> None:
+    def __init__(self, stack: Stack, largest_fetch: int = LARGEST_FETCH) -> None:
         self.kinds: dict[int, str] = {DEFAULT_FRAMEBUFFER: "framebuffer"}
         self.stack = stack
         self.largest_fetch = largest_fetch

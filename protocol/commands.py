@@ -110,6 +110,8 @@ class Do(Command):
 class Free(Command):
     """Gives something back. No answer, and never dropped, not even after a fault."""
 
+    object: AnyHandle
+
 
 class Ask(Command):
     """Wants a small value: answered, under its ticket, with the value or with the exception that moderngl raised."""
@@ -1061,13 +1063,9 @@ class ScopeEnd(Do, tag=202):
 class Release(Free, tag=220):
     """`release` of any object: OpenGL's object goes, moderngl's can still be named"""
 
-    object: AnyHandle
-
 
 class Forget(Free, tag=221):
     """The client can no longer name this object: its handle goes. An object that was not released stays in OpenGL."""
-
-    object: AnyHandle
 
 
 # --- the table, read off the classes above

@@ -3,7 +3,8 @@
     Error
     ├── CallError               your call: it cannot be done where it was made
     │   ├── WouldWait           a call that needs an answer, inside `with command_buffer(...)`
-    │   ├── BufferTooLarge      more than one command buffer holds, inside `with command_buffer(...)`
+    │   ├── TooLarge            more than goes in one piece
+    │   │   └── BufferTooLarge  ... more than one command buffer holds, inside `with command_buffer(...)`
     │   └── Inherited           a context used in a process that was forked from its own
     ├── HostError               the host's driver: what moderngl or OpenGL refused there
     │   └── Fault               ... of a command that was recorded earlier (recording/ has it; a moderngl.Error too)
@@ -30,7 +31,11 @@ class WouldWait(CallError):
     """A call that needs an answer, inside `with glremote.command_buffer(ctx)`, which is sent only at its end."""
 
 
-class BufferTooLarge(CallError):
+class TooLarge(CallError):
+    """More than a host takes or gives in one piece."""
+
+
+class BufferTooLarge(TooLarge):
     """The calls inside `with glremote.command_buffer(ctx)` are more than one command buffer can hold."""
 
 

@@ -2,7 +2,8 @@
 
     plain        moderngl's own context in this process
     in-process   a session over real bytes within this process, its interpreter on a thread of its own
-    websocket    a session with a worker process behind a gateway, over a websocket
+    near         a session with a worker process behind a gateway, past which commands go: one machine, one user
+    websocket    the same with near switched off: everything goes over the websocket
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import glremote
 from glremote.host.inprocess import InProcessHost
 from glremote.host.serving import LocalHost
 
-WAYS = ("plain", "in-process", "websocket")
+WAYS = ("plain", "in-process", "near", "websocket")
 REMOTE_WAYS = WAYS[1:]
 
 
@@ -48,7 +49,12 @@ def new_context(request: pytest.FixtureRequest) -> Iterator[Callable[..., modern
             ctx = glremote.instance().connect(host.connect, "in-process", "a test", require)
         else:
             served = request.getfixturevalue("served")
-            ctx = glremote.create_context(served.url, token=served.token, require=require)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("GLREMOTE_NEAR", "1" if way == "near" else "0")
+                ctx = glremote.create_context(served.url, token=served.token, require=require)
+            device = glremote.device(ctx)
+            assert isinstance(device, glremote.RemoteDevice)
+            assert device.near == (way == "near")
         made.append(ctx)
         return ctx
 

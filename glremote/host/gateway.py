@@ -34,6 +34,7 @@ from websockets.http11 import Request, Response
 from glremote.link.websocket import PATH, SESSION_HEADER
 from glremote.protocol.messages import LARGEST_PACKET, Lost, encode
 
+from .near import SWITCH as NEAR
 from .port import HEADER, LARGEST, Bytes, Is, PortClosed
 from .serving import environment
 
@@ -71,6 +72,8 @@ class Options:
     warm: int = 1
     grace: float = 60.0
     device_index: int | None = None
+    near: bool = True
+    """Whether a client on this machine may go to its worker past the gateway (near.py)."""
     lifeline: int | None = None
     """A descriptor: when nothing more can be read from it, the gateway ends."""
     worker_command: tuple[str, ...] = (sys.executable, "-P", "-m", "glremote.host.worker")
@@ -99,10 +102,11 @@ class Worker:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         settings = [] if options.device_index is None else ["--device-index", str(options.device_index)]
+        variables = environment() if options.near else environment() | {NEAR: "0"}
         try:
             process = await asyncio.create_subprocess_exec(
                 *options.worker_command, "--fd", str(theirs.fileno()), *settings,
-                pass_fds=(theirs.fileno(),), env=environment(), start_new_session=True,
+                pass_fds=(theirs.fileno(),), env=variables, start_new_session=True,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
         except BaseException as error:
@@ -125,10 +129,9 @@ class Worker:
             how = await worker.end()
             if not isinstance(error, PortClosed | TimeoutError):
                 raise
-            late = f"a worker process had no context within {WORKER_TIMEOUT:g} s"
-            why = worker._last_line or (late if isinstance(error, TimeoutError) else how)
-            log.warning("no worker could be started: %s", why)
-            raise WorkerFailed(why) from None
+            if isinstance(error, TimeoutError):
+                how = f"a worker process had no context within {WORKER_TIMEOUT:g} s"
+            raise WorkerFailed(worker._last_line or how) from None
 
     @property
     def alive(self) -> bool:

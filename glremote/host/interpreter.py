@@ -46,6 +46,7 @@ class Interpreter:
         self.answers = answers
         self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
         self.programs: dict[int, tuple[int, Any]] = {}  # OpenGL's name and the members of each program, for reflection
+        self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
     def run(self, command: c.Command) -> None:
@@ -80,7 +81,21 @@ class Interpreter:
         """The bytes of a span; pixels and vertices go to OpenGL from there."""
         return None if span is None else self.stack.view(span)
 
+    def begin_epoch(self) -> None:
+        """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""
+        for query, end in self.begun.items():
+            getattr(query, end)()
+        self.begun.clear()
+
     # --- more than one line
+
+    def begin(self, query: Any, begin: str, end: str) -> None:
+        getattr(query, begin)()
+        self.begun[query] = end
+
+    def end(self, query: Any, end: str) -> None:
+        getattr(query, end)()
+        self.begun.pop(query, None)
 
     def make_buffer(self, k: c.MakeBuffer) -> Any:
         if k.data is not None:
@@ -332,10 +347,10 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.VertexArrayIndexBuffer: lambda i, k: setattr(i[k.vertex_array], "index_buffer", i[k.buffer]),
     c.VertexArrayVertices: _set_on("vertex_array", "vertices"),
     c.VertexArrayInstances: _set_on("vertex_array", "instances"),
-    c.QueryBegin: lambda i, k: i[k.query].begin(),
-    c.QueryEnd: lambda i, k: i[k.query].end(),
-    c.QueryBeginRender: lambda i, k: i[k.query].begin_render(),
-    c.QueryEndRender: lambda i, k: i[k.query].end_render(),
+    c.QueryBegin: lambda i, k: i.begin(i[k.query], "begin", "end"),
+    c.QueryEnd: lambda i, k: i.end(i[k.query], "end"),
+    c.QueryBeginRender: lambda i, k: i.begin(i[k.query], "begin_render", "end_render"),
+    c.QueryEndRender: lambda i, k: i.end(i[k.query], "end_render"),
     c.SamplerUse: lambda i, k: i[k.sampler].use(k.location),
     c.SamplerClear: lambda i, k: i[k.sampler].clear(k.location),
     c.SamplerRepeatX: _set_on("sampler", "repeat_x"),

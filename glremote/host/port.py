@@ -15,6 +15,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from glremote.link.links import spin
+from glremote.link.near import SPIN
+
 from .near import Door
 
 HEADER = struct.Struct(">IB")
@@ -121,7 +124,7 @@ class Port:
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next frame, or None when none has come in time. Raises PortClosed."""
         while not self._events:
-            ready = {descriptor for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000)}
+            ready = spin(self._poll, timeout, SPIN if self.near else 0.0)
             if not ready:
                 return None
             if self._near_socket is not None and self._near_socket.fileno() in ready:

@@ -51,7 +51,6 @@ MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
 STACK_SIZE = 32 << 20
 PART = 8 << 20
 """An answer above this size goes in parts, so that it never needs the whole stack at once."""
-LARGEST_FETCH = 1 << 30
 LONGEST_TEXT = 20_000
 """Characters of an exception's text that are passed on; compilers can be eloquent."""
 ZEROS = bytes(1 << 20)
@@ -74,7 +73,7 @@ class Worker:
             up, down = shared[:STACK_SIZE], shared[STACK_SIZE:]
         self.session = Session(writes=Stack(STACK_SIZE, down), reads=Stack(STACK_SIZE, up))
         self.session.connected = False
-        self.checker = Checker(self.session.reads, LARGEST_FETCH)
+        self.checker = Checker(self.session.reads)
         self.interpreter = Interpreter(context, self.session.reads, self)
         self.buffers_run = 0
         self._greeted = False
@@ -166,6 +165,7 @@ class Worker:
         self.checker.check(commands)
         if buffer.epoch != self._epoch:
             self._epoch, self._failed = buffer.epoch, None
+            self.interpreter.begin_epoch()
         for index, command in enumerate(commands):
             if self._failed is None:
                 try:

@@ -13,6 +13,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -23,6 +24,16 @@ Packet = Sequence[Bytes]
 
 JOINED = 1 << 16
 """Pieces that are together shorter than this are joined: one system call is dearer than the copy."""
+
+
+def spin(poller: Any, timeout: float | None, seconds: float) -> set[int]:
+    """Poll; at first, for so many seconds, without sleeping: to be woken costs more than a short answer takes."""
+    if seconds and timeout != 0:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            if ready := poller.poll(0):
+                return {descriptor for descriptor, _ in ready}
+    return {descriptor for descriptor, _ in poller.poll(None if timeout is None else max(0, timeout * 1000))}
 
 
 class LinkBroken(Exception):
@@ -84,6 +95,8 @@ class Link:
         sock.setblocking(False)
         self.socket = sock
         self.codec = codec
+        self.spin = 0.0
+        """Seconds for which `poll` does not sleep."""
         self.bytes_sent = 0
         self.bytes_received = 0
         self.early: deque[Bytes] = deque()  # packets that came while the link was opened
@@ -151,7 +164,7 @@ class Link:
             self._poller.register(self.socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
             if other >= 0:
                 self._poller.register(other, select.POLLIN)
-        return {descriptor for descriptor, _ in self._poller.poll(None if timeout is None else max(0, timeout * 1000))}
+        return spin(self._poller, timeout, self.spin)
 
     def fileno(self) -> int:
         """For select; -1 once it is closed."""

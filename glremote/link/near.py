@@ -17,6 +17,8 @@ from .links import Link, StreamCodec
 TIMEOUT = 1.0
 SWITCH = "GLREMOTE_NEAR"
 LARGEST = 32 << 20
+SPIN = 0.0002
+"""Seconds for which either side looks for the other's next packet before it sleeps."""
 
 
 def connect(near: Near | None) -> tuple[Link, memoryview] | None:
@@ -37,4 +39,6 @@ def connect(near: Near | None) -> tuple[Link, memoryview] | None:
     except (OSError, IndexError, ValueError):
         sock.close()
         return None
-    return Link(sock, StreamCodec(LARGEST)), memoryview(memory)
+    link = Link(sock, StreamCodec(LARGEST))
+    link.spin = SPIN
+    return link, memoryview(memory)

@@ -34,6 +34,8 @@ def int32(value: Any) -> int:
 def checked_int32(value: Any) -> int:
     """`i`: an int, OverflowError outside of it."""
     number: int = operator.index(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError("Python int too large to convert to C long")
     if not -(1 << 31) <= number < 1 << 31:
         side = "greater than maximum" if number > 0 else "less than minimum"
         raise OverflowError(f"signed integer is {side}")
@@ -69,7 +71,7 @@ def text(value: Any, position: int) -> str:
 
 def extent(value: Any, count: int) -> tuple[int, ...]:
     """`(II)` or `(III)` as the first argument: a sequence of that many unsigned ints."""
-    if isinstance(value, dict | set | frozenset) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+    if isinstance(value, bytes | dict | set | frozenset) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
         raise TypeError(f"argument 1 must be {count}-item sequence, not {_name(value)}")
     if len(value) != count:
         raise TypeError(f"argument 1 must be sequence of length {count}, not {len(value)}")
@@ -197,4 +199,10 @@ def _printf(value: int) -> int:
 
 
 def _name(value: Any) -> str:
-    return "None" if value is None else type(value).__name__
+    return "None" if value is None else c_name(type(value))
+
+
+def c_name(kind: type) -> str:
+    """A type's `tp_name`: of types that are written in C, with their module."""
+    written_in_c = not kind.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
+    return f"{kind.__module__}.{kind.__name__}" if written_in_c and kind.__module__ != "builtins" else kind.__name__

@@ -16,7 +16,7 @@ from . import buffers, framebuffers, programs, queries, samplers, scopes, textur
 from .buffers import Buffer
 from .framebuffers import Framebuffer
 from .objects import check_made, instance
-from .recorder import Recorder
+from .recorder import Recorder, is_made
 from .textures import Renderbuffer, Texture, TextureArray
 
 FIRST_VERTEX_CONVENTION, LAST_VERTEX_CONVENTION = 0x8E4D, 0x8E4E
@@ -114,8 +114,14 @@ class Context:
         yield c.EnableOnly(self.enable_flags)
         yield from self._direct.values()
         yield from self._state.values()
-        yield from self.bindings.values()
-        yield c.FramebufferUse(self._bound.handle)
+        yield from (binding for binding in self.bindings.values() if self._can_be_bound(binding))
+        if not self._bound.released and is_made(self._bound):
+            yield c.FramebufferUse(self._bound.handle)
+
+    def _can_be_bound(self, binding: Any) -> bool:
+        """Whether what a binding command names (its first field) is still there."""
+        thing = self.recorder.objects.get(getattr(binding, binding.__struct_fields__[0]))
+        return thing is not None and is_made(thing) and not thing.released
 
     # --- making
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from glremote.protocol.commands import Command, Forget, Release
 
-from .recorder import Fault, Recorder
+from .arguments import c_name
+from .recorder import NEVER, Fault, Recorder, is_made
 
 if TYPE_CHECKING:
     from .context import Context
@@ -46,7 +47,7 @@ class Recorded:
 
     def never_made(self, fault: Fault) -> None:
         """The command that was to make this object did not run: every use of it raises from now on."""
-        self.__dict__["never"] = fault
+        self.__dict__[NEVER] = fault
         self.__class__ = _never_made(type(self))
 
 
@@ -74,23 +75,23 @@ def _never_made(kind: type[Recorded]) -> type[Recorded]:
 
 def never_made_error(thing: Recorded) -> Fault:
     """What using an object that was never made raises."""
-    return Fault(f"this {type(thing).name.removeprefix('mgl.')} was never made: {thing.__dict__['never']}")
+    return Fault(f"this {type(thing).name.removeprefix('mgl.')} was never made: {thing.__dict__[NEVER]}")
 
 
 def check_made(thing: Any) -> None:
     """Raise, naming the fault, if this is an object that was never made; whoever takes one as an argument asks."""
-    if isinstance(thing, Recorded) and "never" in object.__getattribute__(thing, "__dict__"):
+    if isinstance(thing, Recorded) and not is_made(thing):
         raise never_made_error(thing)
 
 
 def type_name(thing: Any) -> str:
     """A type's name as moderngl's C code shows it in its error texts."""
-    return thing.name if isinstance(thing, Recorded) else type(thing).__name__
+    return thing.name if isinstance(thing, Recorded) else c_name(type(thing))
 
 
 def instance(value: Any, kind: type[T], position: int) -> T:
     """`O!`: an argument of exactly this recording type; `position` counts the arguments of the seam's call from 1."""
     check_made(value)
     if type(value) is not kind:
-        raise TypeError(f"argument {position} must be {kind.name}, not {type_name(value)}")
+        raise TypeError(f"argument {position} must be {kind.name}, not {'None' if value is None else type_name(value)}")
     return value

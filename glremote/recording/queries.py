@@ -5,6 +5,7 @@ Knows: in which order a query may be begun, ended and rendered by. Does not know
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from moderngl import Error
@@ -16,7 +17,8 @@ from .objects import Recorded
 if TYPE_CHECKING:
     from .context import Context
 
-INACTIVE, ACTIVE, RENDERING = range(3)
+INACTIVE, ACTIVE, RENDERING, CUT = range(4)
+"""CUT: a fault ended it, on the host too; the end that is still to come, of a `with` block, does nothing."""
 
 
 class Query(Recorded):
@@ -37,7 +39,7 @@ class Query(Recorded):
 
     def begin(self) -> None:
         """Start counting."""
-        if self.state != INACTIVE:
+        if self.state not in (INACTIVE, CUT):
             running = self.state == ACTIVE
             raise Error("this query is already running" if running else "this query is in conditional render mode")
         self.recorder.record(c.QueryBegin(self.handle))
@@ -45,15 +47,18 @@ class Query(Recorded):
 
     def end(self) -> None:
         """Stop counting; from now on there are results."""
+        if self.state == CUT:
+            self.state = INACTIVE
+            return
         if self.state != ACTIVE:
             idle = self.state == INACTIVE
             raise Error("this query was not started" if idle else "this query is in conditional render mode")
-        self.recorder.record(c.QueryEnd(self.handle))
+        self.recorder.record_end(c.QueryEnd(self.handle))
         self.state, self.ended = INACTIVE, True
 
     def begin_render(self) -> None:
         """From now on render only if samples passed."""
-        if self.state != INACTIVE:
+        if self.state not in (INACTIVE, CUT):
             running = self.state == ACTIVE
             raise Error("this query was not stopped" if running else "this query is already in conditional render mode")
         if not (self.has_any_samples or self.has_samples):
@@ -63,10 +68,19 @@ class Query(Recorded):
 
     def end_render(self) -> None:
         """Render unconditionally again."""
+        if self.state == CUT:
+            self.state = INACTIVE
+            return
         if self.state != RENDERING:
             raise Error("this query is not in conditional render mode")
-        self.recorder.record(c.QueryEndRender(self.handle))
+        self.recorder.record_end(c.QueryEndRender(self.handle))
         self.state = INACTIVE
+
+    def restore(self) -> Iterator[c.Command]:
+        """See Recorded.restore. A query that runs cannot be resumed: the host ends it when it begins the epoch."""
+        if self.state in (ACTIVE, RENDERING):
+            self.state = CUT
+        return iter(())
 
     @property
     def samples(self) -> int:

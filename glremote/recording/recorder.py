@@ -28,13 +28,16 @@ from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
-from glremote.protocol.errors import BufferTooLarge, HostError, WouldWait
+from glremote.protocol.errors import BufferTooLarge, HostError, TooLarge, WouldWait
 from glremote.protocol.stacks import Span, Stack
 
 from .arguments import Data
 
 if TYPE_CHECKING:
     from .objects import Recorded
+
+NEVER = "never"
+"""The attribute that an object has which was never made: why."""
 
 FULL = 512
 """Commands after which a buffer is sent."""
@@ -97,6 +100,13 @@ class Recorder:
         if len(self._commands) >= FULL or self._weight >= FULL_DATA or self._block is not None:
             self._full()
 
+    def record_end(self, command: Command) -> None:
+        """Record what ends a `with` block. While an exception leaves the block, a fault does not take its place."""
+        if sys.exc_info()[1] is not None and (self._fault is not None or self.device.lost is not None):
+            self._append(command)
+        else:
+            self.record(command)
+
     def make(self, owner: Recorded, command: Make, weight: int = 0) -> None:
         """Record a Make, of which `owner` is the recording object."""
         self.objects[command.handle] = owner
@@ -117,7 +127,7 @@ class Recorder:
         if self._alert:
             self._look()
         if len(data) > buffers.LARGEST_DATA:
-            raise BufferTooLarge(f"{len(data)} bytes in one piece; a command buffer holds {buffers.LARGEST_DATA}")
+            raise TooLarge(f"{len(data)} bytes in one piece; a command buffer holds {buffers.LARGEST_DATA}")
         stack = self.device.stack
         span = stack.push(data)
         while span is None:
@@ -142,6 +152,8 @@ class Recorder:
 
         Inside `later` it does not wait, and the bytes go to that Pending.
         """
+        if size > buffers.LARGEST_FETCH:
+            raise TooLarge(f"a read of {size} bytes; a host answers at most {buffers.LARGEST_FETCH} in one piece")
         if self._later is not None:
             self._fetch_later(self._later, kind, size, *fields)
             return b""
@@ -320,18 +332,25 @@ class Recorder:
             recorded = list(self._commands)
             self._commands.clear()
             self._weight = 0
-            self._commands.extend(command for command in recorded if isinstance(command, Free))
+            made = {command.handle for command in recorded if isinstance(command, Make)}
+            frees = (command for command in recorded if isinstance(command, Free))
+            self._commands.extend(free for free in frees if free.object not in made)
         unsent = Fault("`with glremote.command_buffer(...)` was left by an exception, and is not sent")
         for command in recorded:
-            if isinstance(command, Make) and (made := self.objects.get(command.handle)) is not None:
-                made.never_made(unsent)
+            if isinstance(command, Make) and (thing := self.objects.get(command.handle)) is not None:
+                thing.never_made(unsent)
             if isinstance(command, Ask | Fetch):
                 self.device.give_up(command.ticket, unsent)
         block.undo()
 
     def _shadowed(self) -> list[Shadowed]:
         """Everything that shadows state of the host's, in the order in which it is to be set again."""
-        return [*self.objects.values(), *self.roots]
+        return [*(made for made in self.objects.values() if is_made(made)), *self.roots]
+
+
+def is_made(thing: Any) -> bool:
+    """Whether the command that makes this object was not dropped."""
+    return NEVER not in object.__getattribute__(thing, "__dict__")
 
 
 def _moved(stack: Stack, tail: int) -> bool:

@@ -53,7 +53,7 @@ class Scope(Recorded):
     def end(self) -> None:
         """Bind and enable what was before."""
         self.context.check()
-        self.recorder.record(c.ScopeEnd(self.handle))
+        self.recorder.record_end(c.ScopeEnd(self.handle))
         self.context.enable_flags = self.old_flags
         self.context.bound = self.old_framebuffer
 

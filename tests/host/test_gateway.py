@@ -54,7 +54,7 @@ PACKET, ATTACHED, DETACHED, READY, ENDED = range(5)
 if "--fail" in sys.argv:
     sys.exit("something else\\nno OpenGL here: install a driver")
 port = socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1]))
-events, introduction = [], ""
+events, introduction, note = [], "", ""
 
 def send(what, data=b""):
     try:
@@ -93,6 +93,8 @@ while True:
     if what != PACKET:
         events.append(what)
         introduction = introduction or data.decode()
+        if what == DETACHED and note:
+            open(note, "w").close()
         continue
     word, _, rest = data.partition(b" ")
     if word == b"hello":
@@ -114,6 +116,9 @@ while True:
     elif word == b"busy":
         while not os.path.exists(rest):
             time.sleep(0.01)
+    elif word == b"note":
+        note = rest.decode()
+        send(PACKET, b"noted")
     elif word == b"scribble":
         port.sendall(b"\\xff" * 5)
     else:
@@ -471,6 +476,14 @@ def test_a_session_is_resumed_by_its_name(host: Host) -> None:
     assert after["pid"] == before["pid"]
     assert after["introduction"] == before["introduction"]
     assert after["events"] == [1, 2, 1]
+
+
+def test_the_worker_is_told_when_its_client_is_gone(host: Host, tmp_path: Path) -> None:
+    client = host()
+    gone = tmp_path / "gone"
+    assert client.ask(b"note %s" % os.fsencode(gone)) == b"noted"
+    client.link.close()
+    eventually(gone.exists)
 
 
 def test_a_newer_connection_takes_the_place_of_an_older(host: Host) -> None:

@@ -1,12 +1,13 @@
 """Random commands and command buffers, made from the type hints of the table itself; and bytes gone wrong.
 
-A command is *well formed* when every field has its type: `commands(kind)`. A buffer is *valid* when a host must accept
-it: its handles live and are of the right kind, its spans lie within the stack, its reads are not too large: `buffers()`.
+A command is *well formed* when every field has its type: `commands(kind)`. A buffer is *valid* when a host must
+accept it: its handles live and are of the right kind, its spans lie within the stack, its reads are not too large:
+`buffers()`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -37,7 +38,7 @@ SCALARS: dict[Any, Strategy] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def value(hint: Any) -> Strategy:
     """Values of a type."""
     if hint in SCALARS:

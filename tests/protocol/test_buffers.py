@@ -136,7 +136,9 @@ def test_makes_and_frees_of_the_same_buffer_count() -> None:
     assert "command 2 of the buffer, Release(object=7): handle 7 is unknown" in refusal(
         c.MakeSampler(7), c.Forget(7), c.Release(7)
     )
-    assert "command 1 of the buffer, Forget(object=2): handle 2 is unknown" in refusal(c.Forget(BUFFER), c.Forget(BUFFER))
+    assert "command 1 of the buffer, Forget(object=2): handle 2 is unknown" in refusal(
+        c.Forget(BUFFER), c.Forget(BUFFER)
+    )
 
 
 @SETTINGS
@@ -153,16 +155,20 @@ def test_one_wrong_handle_anywhere_is_refused(commands: list[c.Command], data: s
         index, name = data.draw(st.sampled_from(handles))
         wrong = {f: getattr(commands[index], f) for f in commands[index].__struct_fields__} | {name: 1 << 50}
         commands[index] = type(commands[index])(**wrong)
-        with pytest.raises(ProtocolError, match=rf"^command {index} of the buffer, .*: handle {1 << 50} is unknown, not "):
+        told = rf"^command {index} of the buffer, .*: handle {1 << 50} is unknown, not "
+        with pytest.raises(ProtocolError, match=told):
             buffers.Checker(Stack(STACK_SIZE), LARGEST_FETCH).check(commands)
 
 
 # --- spans and reads
 
 
+BIG = (1 << 48) - 1
+
+
 @pytest.mark.parametrize(
     "span",
-    [Span(0, STACK_SIZE + 1), Span(STACK_SIZE, 1), Span(1, STACK_SIZE), Span((1 << 48) - 1, (1 << 48) - 1), Span(0, 1 << 47)],
+    [Span(0, STACK_SIZE + 1), Span(STACK_SIZE, 1), Span(1, STACK_SIZE), Span(BIG, BIG), Span(0, BIG), Span(BIG, 1)],
     ids=str,
 )
 def test_a_span_outside_of_the_stack_is_refused(span: Span) -> None:
@@ -172,7 +178,8 @@ def test_a_span_outside_of_the_stack_is_refused(span: Span) -> None:
         c.BufferClear(BUFFER, -1, 0, span),
     ):
         text = refusal(c.Enable(0), command)
-        assert text.startswith(f"command 1 of the buffer, {type(command).__name__}(") and "is outside of a stack" in text
+        assert text.startswith(f"command 1 of the buffer, {type(command).__name__}(")
+        assert text.endswith(f"is outside of a stack of {STACK_SIZE} bytes")
 
 
 def test_a_span_may_reach_to_the_end_of_the_stack() -> None:
@@ -228,11 +235,15 @@ REFUSED = {
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_no_command_buffer_is_refused(body: str) -> None:
-    with pytest.raises(ProtocolError, match="^not a command buffer: "):
+    with pytest.raises(ProtocolError, match=r"^not a command buffer: "):
         buffers.decode(bytes.fromhex(body))
 
 
-@pytest.mark.parametrize("start", ["dd", "df", "c6", "db", "91dd", "9192dd", "919208db", "91967adb", "91967ac6", "919429dd"])
+LONG = ("dd", "df", "c6", "db", "91dd", "9192dd", "919208db", "91967adb", "91967ac6", "919429dd")
+"""How what is to come begins, up to its length."""
+
+
+@pytest.mark.parametrize("start", LONG)
 def test_a_huge_length_is_not_believed(start: str) -> None:
     """The decoder must not take memory for what is not there."""
     tracemalloc.start()
@@ -266,7 +277,7 @@ def test_answers_are_checked_against_their_type() -> None:
     for answer in (None, 7, "GL_NO_ERROR", {"red": 8}):
         assert messages.value(messages.value_bytes(answer), type(answer)) == answer
     for body, kind in ((b"\xa1\xff", str), (b"\x01", str), (b"", int), (b"\x01\x01", int), (b"\x81\x80\x01", Any)):
-        with pytest.raises(ProtocolError, match="^not an answer: "):
+        with pytest.raises(ProtocolError, match=r"^not an answer: "):
             messages.value(body, kind)
 
 

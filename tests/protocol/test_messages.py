@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from glremote.protocol import commands as c
 from glremote.protocol import messages as m
@@ -58,10 +59,10 @@ BYTES: dict[m.Message, str] = {
     ),
 }
 GREETING = m.Greeting(1, "0.1.0", "5.13.0", {1: 0x01020304, 221: 5}, "s", 1 << 26, 60.0, DRIVER)
-GREETING_BYTES = (
-    "0115 00000000  99 02 01 a5302e312e30 a6352e31332e30 82 01 ce01020304 ccdd 05 a173 ce04000000 cb404e000000000000"
-    + DRIVER_BYTES
-)
+GREETING_HEAD = "02 01 a5302e312e30 a6352e31332e30 82 01 ce01020304 ccdd 05 a173 ce04000000 cb404e000000000000"
+GREETING_BYTES = "0116 00000000  9a" + GREETING_HEAD + DRIVER_BYTES + "c0"
+NEAR = structs.replace(GREETING, near=m.Near("/run/n", b"secret", 1 << 27))
+NEAR_BYTES = "012a 00000000  9a" + GREETING_HEAD + DRIVER_BYTES + "93 a62f72756e2f6e c406736563726574 ce08000000"
 
 EXAMPLE_COMMANDS = [c.MakeBuffer(2, Span(0, 16), 0, False), c.ReadBuffer(1, 16, 2, 0)]
 EXAMPLE = (
@@ -92,9 +93,15 @@ def test_the_bytes_of_each_message(message: m.Message) -> None:
     assert [(found, bytes(body)) for found, body in m.decode(unhex(BYTES[message]))] == [(message, b"")]
 
 
-def test_the_bytes_of_a_greeting() -> None:
-    assert m.encode(GREETING).hex(" ") == unhex(GREETING_BYTES).hex(" ")
-    assert [found for found, _ in m.decode(unhex(GREETING_BYTES))] == [GREETING]
+@pytest.mark.parametrize(("greeting", "sent"), [(GREETING, GREETING_BYTES), (NEAR, NEAR_BYTES)], ids=("far", "near"))
+def test_the_bytes_of_a_greeting(greeting: m.Greeting, sent: str) -> None:
+    assert m.encode(greeting).hex(" ") == unhex(sent).hex(" ")
+    assert [found for found, _ in m.decode(unhex(sent))] == [greeting]
+
+
+def test_a_greeting_may_end_before_its_last_field() -> None:
+    short = "0115 00000000  99" + GREETING_HEAD + DRIVER_BYTES
+    assert [found for found, _ in m.decode(unhex(short))] == [GREETING]
 
 
 def test_every_message_has_its_bytes_here() -> None:
@@ -172,7 +179,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("sent", REFUSED.values(), ids=REFUSED.keys())
 def test_what_is_no_packet_is_refused(sent: str) -> None:
-    with pytest.raises(ProtocolError, match="^not a message: |^a packet ends within a message"):
+    with pytest.raises(ProtocolError, match=r"^not a message: |^a packet ends within a message"):
         list(m.decode(unhex(sent)))
 
 
@@ -181,7 +188,7 @@ def test_every_prefix_of_a_packet_is_refused() -> None:
     border = len(packet((m.Patch(1, 0), bytes(16))))
     for length in range(1, len(whole)):
         if length != border:
-            with pytest.raises(ProtocolError, match="^a packet ends within a message"):
+            with pytest.raises(ProtocolError, match=r"^a packet ends within a message"):
                 list(m.decode(whole[:length]))
 
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from glremote.protocol import messages as m
 from glremote.protocol import session as session_module
 from glremote.protocol.errors import ProtocolError
-from glremote.protocol.session import ACKNOWLEDGE_MESSAGES, CREDIT_BYTES, CREDIT_MESSAGES, Session
+from glremote.protocol.session import ACKNOWLEDGE_MESSAGES, ACKNOWLEDGE_SHARE, CREDIT_BYTES, CREDIT_MESSAGES, Session
 from glremote.protocol.stacks import Span, Stack
 from tests.protocol.strategies import SETTINGS
 
@@ -32,6 +32,17 @@ counts = st.integers(0, 5)
 def wire(session: Session) -> list[bytes]:
     """The packets that a session has to send, as they travel."""
     return [b"".join(packet) for packet in session.packets()]
+
+
+def only(found: list[tuple[m.Message, memoryview]]) -> Any:
+    """The one message that was received."""
+    ((message, _),) = found
+    return message
+
+
+def numbers(found: list[tuple[Any, memoryview]]) -> list[int]:
+    """The numbers of what was received."""
+    return [message.number for message, _ in found]
 
 
 class Facing(RuleBasedStateMachine):
@@ -160,14 +171,13 @@ class Facing(RuleBasedStateMachine):
         resume = m.encode(m.Resume(self.client.applied))
         if arrives == "nothing":
             return
-        ((asked, _),) = self.host.receive(resume)
+        asked = only(self.host.receive(resume))
         resumed = m.encode(m.Resumed(self.host.applied))
         self.host.resume(asked.applied)
         if arrives == "resume":
             self._break()
             return
-        ((told, _),) = self.client.receive(resumed)
-        self.client.resume(told.applied)
+        self.client.resume(only(self.client.receive(resumed)).applied)
 
     @invariant()
     def once_and_in_order(self) -> None:
@@ -228,7 +238,7 @@ def test_numbers_count_patches_and_buffers_together() -> None:
     client.send_patches()
     assert client.send(m.Buffer, 0, body=b"\x90") == 4
     (packet,) = wire(client)
-    assert [message.number for message, _ in host.receive(packet)] == [2, 4]
+    assert numbers(host.receive(packet)) == [2, 4]
     assert (host.received, host.applied) == (4, 1)
     host.done(2)
     assert host.applied == 2
@@ -265,10 +275,10 @@ def test_what_comes_twice_is_dropped_before_anything_is_touched() -> None:
     assert host.receive(m.encode(m.Patch(1, SIZE), b"other") + b"other") == []
 
 
-@pytest.mark.parametrize(("numbers", "told"), [((2,), "message 2 after 0"), ((1, 3), "message 3 after 1")])
-def test_a_gap_is_refused(numbers: tuple[int, ...], told: str) -> None:
+@pytest.mark.parametrize(("sent", "told"), [((2,), "message 2 after 0"), ((1, 3), "message 3 after 1")])
+def test_a_gap_is_refused(sent: tuple[int, ...], told: str) -> None:
     with pytest.raises(ProtocolError, match=told):
-        pair()[1].receive(numbered(*numbers))
+        pair()[1].receive(numbered(*sent))
 
 
 def test_a_patch_that_does_not_fit_is_refused() -> None:
@@ -277,7 +287,9 @@ def test_a_patch_that_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [m.Applied(0), m.Goodbye(), m.Resume(0), m.Answer(1, 1, 0, 0, None, None), m.Hello(1, "", "", 330)], ids=str
+    "message",
+    [m.Applied(0), m.Goodbye(), m.Resume(0), m.Answer(1, 1, 0, 0, None, None), m.Hello(1, "", "", 330)],
+    ids=lambda message: type(message).__name__,
 )
 def test_a_body_where_none_is_allowed_is_refused(message: m.Message) -> None:
     with pytest.raises(ProtocolError, match=f"{type(message).__name__} has no body"):
@@ -353,6 +365,35 @@ def test_acknowledgements_wait_for_one_another() -> None:
     assert not host.packets(), "there is no news"
 
 
+def test_acknowledgements_do_not_wait_while_much_of_the_stack_is_held() -> None:
+    _, host = pair()
+    share = SIZE // ACKNOWLEDGE_SHARE
+    for number, size in ((1, share - 1), (2, 0), (3, 1), (4, share - 1)):
+        host.receive(numbered(number))
+        host.done(number, size)
+        host.acknowledge(at_once=False)
+    assert [message for message, _ in m.decode(b"".join(wire(host)))] == [m.Applied(3)]
+
+
+def test_shared_stacks_need_no_patches() -> None:
+    memory = memoryview(bytearray(2 * SIZE))
+    up, down = memory[:SIZE], memory[SIZE:]
+    client = Session(Stack(SIZE, up), Stack(SIZE, down))
+    host = Session(Stack(SIZE, down), Stack(SIZE, up))
+    span = client.writes.push(b"seen at once")
+    assert span is not None
+    client.send_patches()
+    assert wire(client) == []
+    client.send(m.Buffer, 0, body=b"\x90", mark=client.writes.head)
+    assert client.has_outgoing
+    assert [message for message, _ in host.receive(b"".join(wire(client)))] == [m.Buffer(1, 0)]
+    assert bytes(host.reads.view(span)) == b"seen at once"
+    host.done(1)
+    host.acknowledge()
+    client.receive(b"".join(wire(host)))
+    assert client.writes.head == client.writes.tail and not client._kept
+
+
 @settings(SETTINGS, max_examples=30)
 @given(delivered=st.integers(0, 12), ran=st.booleans())
 def test_resuming_in_the_middle_of_many_patches(delivered: int, ran: bool) -> None:
@@ -367,16 +408,16 @@ def test_resuming_in_the_middle_of_many_patches(delivered: int, ran: bool) -> No
     assert patches == -(-len(data) // m.LARGEST_BODY) > 5
     messages = [m.encode(message, body) + body for packet in wire(client) for message, body in m.decode(packet)]
     for message in islice(messages, delivered):
-        for given_, _ in host.receive(message):
+        for number in numbers(host.receive(message)):
             if ran:
-                host.done(given_.number)
+                host.done(number)
     client.disconnect()
     host.disconnect()
     client.resume(host.applied)
     host.resume(client.applied)
     assert client.resends == len(messages) - host.applied == len(messages) - min(delivered, patches + ran)
-    to_do = [message for packet in wire(client) for message, _ in host.receive(packet)]
-    assert [message.number for message in to_do] == ([patches + 1] if delivered <= patches else [])
+    to_do = [number for packet in wire(client) for number in numbers(host.receive(packet))]
+    assert to_do == ([patches + 1] if delivered <= patches else [])
     assert host.reads.view(span) == data
     host.done(patches + 1)
     host.acknowledge()
@@ -419,5 +460,4 @@ def test_what_has_no_number_is_lost_with_the_connection() -> None:
     assert not client.packets()
     client.resume(0)
     client.tell(m.Goodbye())
-    ((message, _),) = host.receive(b"".join(wire(client)))
-    assert message == m.Goodbye()
+    assert only(host.receive(b"".join(wire(client)))) == m.Goodbye()

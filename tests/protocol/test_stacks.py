@@ -63,7 +63,7 @@ class Ring(RuleBasedStateMachine):
             return
         assert span.size == len(data) and span.offset % ALIGNMENT == 0
         new = Live(span, data, self.writer.head)
-        assert 0 <= new.places().start and new.places().stop <= SIZE
+        assert new.places().start >= 0 and new.places().stop <= SIZE
         for other in self.live:
             assert not set(new.places()) & set(other.places()), f"{span} overlaps {other.span}"
         self.live.append(new)
@@ -164,7 +164,8 @@ def test_a_patch_is_applied_whole_or_not_at_all(offset: int, length: int) -> Non
         stack.apply(offset, b"x" * length)
         assert bytes(stack.memory) == bytes(offset) + b"x" * length + bytes(SIZE - offset - length)
     else:
-        with pytest.raises(ProtocolError, match=f"a patch of {length} bytes at {offset} does not fit a stack of {SIZE}"):
+        told = f"a patch of {length} bytes at {offset} does not fit a stack of {SIZE}"
+        with pytest.raises(ProtocolError, match=told):
             stack.apply(offset, b"x" * length)
         assert bytes(stack.memory) == bytes(SIZE)
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import glremote
 from glremote.host import interpreter
-from glremote.protocol import buffers, messages
+from glremote.protocol import buffers, messages, reflection, session, stacks
 from glremote.protocol import commands as c
-from tests.protocol import strategies
+from glremote.protocol.stacks import Span
+from tests.protocol import strategies, test_messages
 from tests.protocol.strategies import SETTINGS
 
 PACKAGE = Path(glremote.__file__).parent
@@ -77,8 +78,8 @@ def test_rows_are_frozen() -> None:
             pytest.fail(f'a command is gone: put "{RETIRED}" before its line in {FROZEN}, which stays there:\n{line}')
         else:
             assert rows[number] == line, (
-                f"a row has changed, and clients and hosts of other versions know the old one. Give the changed command "
-                f'a number of its own, put "{RETIRED}" before the old line in {FROZEN}, and append the new one.'
+                f"a row has changed, and clients and hosts of other versions know the old one. Give the changed "
+                f'command a number of its own, put "{RETIRED}" before the old line in {FROZEN}, and append the new one.'
             )
     added = [row for number, row in sorted(rows.items()) if number not in frozen]
     assert not added, "commands were added: append to {}:\n{}".format(FROZEN, "\n".join(added))
@@ -96,7 +97,8 @@ def test_hashes_are_those_of_the_rows() -> None:
 def recorded(path: Path) -> set[str]:
     """The commands that a module of recording/ names where it records: not in an annotation, not in a `restore`."""
     tree = ast.parse(path.read_text())
-    aliases, names = set(), {}
+    aliases: set[str] = set()
+    names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "glremote.protocol":
             aliases.update(a.asname or a.name for a in node.names if a.name == "commands")
@@ -186,22 +188,56 @@ def test_not_a_number_and_infinity_keep_their_bits() -> None:
 # --- PROTOCOL.md
 
 
-def section(name: str) -> str:
+def block(name: str) -> str:
     """The block of PROTOCOL.md that stands between two marks."""
-    text = (ROOT / "protocol" / "PROTOCOL.md").read_text()
+    text = (ROOT / "protocol" / "PROTOCOL.md").read_text("utf-8")
     begin, end = f"<!-- {name} -->\n```text\n", "\n```\n<!-- end -->"
     assert begin in text, f"PROTOCOL.md has no block {begin!r}"
     return text.split(begin)[1].split(end)[0]
 
 
-def check_section(name: str, expected: str) -> None:
-    assert section(name) == expected, f"the block <!-- {name} --> of protocol/PROTOCOL.md must be:\n\n{expected}\n"
+def record(kind: Any) -> str:
+    """A message or a part of one on one line: its number, if it has one, its name and its fields."""
+    number, _, rest = c.row(kind).split(" ", 2)
+    return rest if number == "None" else f"{number} {rest}"
 
 
-def test_the_document_lists_every_command() -> None:
-    check_section("commands", "\n".join(c.row(kind) for _, kind in sorted(c.COMMANDS.items())))
+MESSAGES = sorted(messages.AnyMessage.__args__, key=lambda kind: kind.__struct_config__.tag)
+RECORDS = [
+    Span, c.VertexAttribute, c.VertexContent, messages.Near, reflection.Driver, reflection.Reflection,
+    reflection.Attribute, *reflection.Member.__args__,
+]  # fmt: skip
+LIMITS = {
+    "the head of a message": messages.LARGEST_HEAD,
+    "the body of a message": messages.LARGEST_BODY,
+    "a packet": messages.LARGEST_PACKET,
+    "a command buffer, encoded": buffers.LARGEST,
+    "the spans of a command buffer": buffers.LARGEST_DATA,
+    "a read": buffers.LARGEST_FETCH,
+    "alignment of a span": stacks.ALIGNMENT,
+    "credit in messages": session.CREDIT_MESSAGES,
+    "credit in bytes": session.CREDIT_BYTES,
+    "messages until an acknowledgement": session.ACKNOWLEDGE_MESSAGES,
+}
+BLOCKS = {
+    "commands": [c.row(kind) for _, kind in sorted(c.COMMANDS.items())],
+    "messages": [record(kind) for kind in MESSAGES],
+    "records": [record(kind) for kind in RECORDS],
+    "limits": [f"{name:<35}{value:>11}" for name, value in LIMITS.items()],
+}
 
 
-def test_the_document_lists_every_message() -> None:
-    kinds = sorted(messages.AnyMessage.__args__, key=lambda kind: kind.__struct_config__.tag)
-    check_section("messages", "\n".join(c.row(kind).replace(" Message ", " ") for kind in kinds))
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_document_agrees_with_the_code(name: str) -> None:
+    expected = "\n".join(BLOCKS[name])
+    assert block(name) == expected, f"the block <!-- {name} --> of protocol/PROTOCOL.md must be:\n\n{expected}\n"
+
+
+def test_the_document_has_the_example_of_the_tests() -> None:
+    shown = "".join(line.partition("#")[0] for line in block("example").splitlines())
+    assert bytes.fromhex(shown) == bytes.fromhex(test_messages.EXAMPLE.replace(" ", ""))
+
+
+def test_the_document_speaks_of_this_version() -> None:
+    text = (ROOT / "protocol" / "PROTOCOL.md").read_text("utf-8")
+    assert text.startswith(f"# The protocol, version {messages.VERSION}\n")
