@@ -64,9 +64,11 @@ class Checker:
         self.kinds: dict[int, str] = {DEFAULT_FRAMEBUFFER: "framebuffer"}
         self.stack = stack
         self.largest_fetch = largest_fetch
+        self._data = 0  # bytes of the spans of this buffer so far
 
     def check(self, commands: Iterable[Command]) -> None:
         """Raise ProtocolError, naming the command, unless all of the buffer may run. The handles it makes then live."""
+        self._data = 0
         for index, command in enumerate(commands):
             try:
                 for test in _TESTS[type(command)]:
@@ -81,6 +83,9 @@ class Checker:
 
     def span(self, span: Span) -> None:
         self.stack.view(span)
+        self._data += span.size
+        if self._data > LARGEST_DATA:
+            raise ProtocolError(f"the spans of the buffer have more than {LARGEST_DATA} bytes together")
 
     def make(self, command: Command) -> None:
         handle = command.handle  # type: ignore[attr-defined]

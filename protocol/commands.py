@@ -91,7 +91,7 @@ class VertexContent(msgspec.Struct, array_like=True, frozen=True):
 # --- verbs
 
 
-class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class Command(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
     """What all commands are: frozen, dumb, and printed on one line."""
 
     makes: ClassVar[str] = ""

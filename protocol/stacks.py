@@ -22,7 +22,7 @@ Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 ALIGNMENT = 16
 """Every span begins at a multiple of this, so that any scalar type of OpenGL is aligned in it."""
-StackSize = Annotated[int, msgspec.Meta(ge=ALIGNMENT, lt=1 << 48, multiple_of=ALIGNMENT)]
+StackSize = Annotated[int, msgspec.Meta(ge=ALIGNMENT, le=1 << 30, multiple_of=ALIGNMENT)]
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -38,7 +38,7 @@ class Stack:
     def __init__(self, size: int, memory: memoryview | None = None) -> None:
         """`memory`: where both sides see the same bytes, those; nothing need be patched then."""
         self.size = size
-        self.shared = memory is not None
+        self.shared = memory is not None  # the peer sees the same bytes
         self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         self.head = 0  # the writer's next span begins here
         self.tail = 0  # everything before this is free

@@ -1,4 +1,4 @@
-"""One context factory, one fixture, every way that exists: plain moderngl is the oracle, and the others must not differ.
+"""One context factory, one fixture, every way there is: plain moderngl is the oracle, and the others do not differ.
 
     plain        moderngl's own context in this process
     in-process   a session over real bytes within this process, its interpreter on a thread of its own

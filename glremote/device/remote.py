@@ -16,14 +16,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from glremote.link import near
 from glremote.link.links import Link, LinkBroken
 from glremote.link.pump import Watch, pump
-from glremote.protocol import buffers, handshake
-from glremote.protocol.commands import Command
+from glremote.protocol import handshake
 from glremote.protocol.errors import (
     DeviceLost,
     Error,
@@ -87,7 +86,7 @@ class RemoteDevice:
         self._receiving = threading.Lock()  # whoever holds it receives
         self._sections = CriticalSections()
         self._leased_until = 0.0
-        self._reconnecting = False
+        self._reconnecting = self._closing = False
         self._spare = False  # `_link` was the lifeline of a near link that broke, and is to be resumed over
         self._before = (0, 0)  # bytes sent and received over links that broke
         self._link = connector(None)
@@ -95,7 +94,7 @@ class RemoteDevice:
         try:
             self.greeting = self._greet(software, moderngl, require)
             self.driver = self.greeting.driver
-            self._session = self._begin(near.connect(self.greeting.near))
+            self._session = self._begin(near.connect(self.greeting.near, 2 * self.greeting.stack_size))
         except BaseException:
             self._link.close()
             raise
@@ -154,19 +153,19 @@ class RemoteDevice:
 
     # --- going up
 
-    def submit(self, commands: Sequence[Command], epoch: int, mark: int) -> int:
-        """Send a command buffer, and what was pushed to the stack for it; `mark` is the stack's head behind that.
+    def submit(self, body: bytes, commands: int, epoch: int, mark: int) -> int:
+        """Send a command buffer of so many commands, and what was pushed to the stack for it.
 
+        `mark` is the stack's head behind that, 0 while more is to come.
         Never waits. Returns the buffer's number. Nothing is sent on a lost session.
         """
         if self.lost is not None:
             return 0
-        body = buffers.encode(commands)
         with self._sections, self._lock:
             self._session.send_patches()
             number = self._session.send(Buffer, epoch, body=body, mark=mark)
             self.traffic.buffers += 1
-            self.traffic.commands += len(commands)
+            self.traffic.commands += commands
             self._send()
         return number
 
@@ -267,6 +266,8 @@ class RemoteDevice:
                     if isinstance(message, Lost | Refused):
                         self._lose(DeviceLost(f"{self.host}: {message.reason}"))
         except LinkBroken as error:
+            if self._closing:
+                return
             log.warning("%s: %s; connecting the lifeline again", self.host, error)
             with self._lock:
                 self._count(lifeline)
@@ -450,6 +451,7 @@ class RemoteDevice:
     def close(self) -> None:
         """Say goodbye: the host frees everything at once. The second call does nothing."""
         with self._sections, self._lock:
+            self._closing = True
             if self.lost is None and self._session.connected:
                 self._session.tell(Goodbye())
                 deadline = time.monotonic() + 2.0

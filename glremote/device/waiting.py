@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from glremote.protocol.errors import ProtocolError
+
 _SIGINT = int(signal.SIGINT)
 
 
@@ -31,7 +33,10 @@ class Pending:
         self._received = 0
 
     def take(self, start: int, total: int, data: memoryview | bytes) -> bool:
-        """A part: `data` at `start` of `total` bytes, in order. Whether it is complete now."""
+        """A part: `data` at `start` of `total` bytes, in order. Whether it is complete now. Raises ProtocolError."""
+        fits = self._sink is None or len(self._sink) == total
+        if start != self._received or start + len(data) > total or not fits:
+            raise ProtocolError(f"{len(data)} bytes at {start} of {total} are no answer to what was asked")
         if self._sink is not None:
             self._sink[start : start + len(data)] = data
         else:

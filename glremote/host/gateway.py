@@ -189,7 +189,8 @@ class Worker:
         await asyncio.wait((self._listening,), timeout=1.0)
         status = self._process.returncode or 0
         if status < 0:
-            return f"the worker process was killed by {signal.Signals(-status).name}"
+            names = {number.value: number.name for number in signal.Signals}
+            return f"the worker process was killed by {names.get(-status, f'signal {-status}')}"
         return f"the worker process exited with status {status}" + (f": {self._last_line}" if self._last_line else "")
 
     async def _listen(self) -> None:
@@ -243,6 +244,9 @@ class Session:
             reason = await self._carry_down()
         except asyncio.CancelledError:
             reason = self._reason or ""
+        except Exception as error:
+            log.exception("%s: the gateway failed", self.label)
+            reason = f"the gateway failed: {error!r}"
         self._reason = reason = reason[:LONGEST_REASON]
         self._gateway.forget(self, reason)  # nobody comes back to it now
         if self._expiry is not None:
@@ -381,7 +385,6 @@ class Gateway:
         self._server: Server | None = None
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, str] = {}
-        self._admitted: set[ServerConnection] = set()  # to new sessions that have not begun
         self._warm: deque[asyncio.Task[Worker]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
@@ -425,7 +428,8 @@ class Gateway:
         for starting in self._warm:
             starting.cancel()
         started = await asyncio.gather(*self._warm, return_exceptions=True)
-        await asyncio.gather(*(worker.end() for worker in started if isinstance(worker, Worker)), *self._tasks)
+        ending = [worker.end() for worker in started if isinstance(worker, Worker)]
+        await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
 
     # --- workers
 
@@ -453,9 +457,7 @@ class Gateway:
         """Before the websocket opens: None, or the refusal, whose one line the client shows after our address."""
         refusal = self._refusal(request)
         if refusal is None:
-            if SESSION_HEADER not in request.headers:
-                self._admitted.add(connection)
-            return None
+            return None  # and `_connected` follows at once, so a place that was found is not taken by another
         status, text = refusal
         response = connection.respond(status, text + "\n")
         if status is http.HTTPStatus.UNAUTHORIZED:
@@ -492,8 +494,7 @@ class Gateway:
 
     def _has_place(self) -> bool:
         """Whether another session may begin; one that has no connection gives its place away, the oldest first."""
-        self._admitted = {connection for connection in self._admitted if connection.state.name != "CLOSED"}
-        if len(self._sessions) + len(self._admitted) < self.options.max_sessions:
+        if len(self._sessions) < self.options.max_sessions:
             return True
         for session in self._sessions.values():
             if session.connection is None:
@@ -505,7 +506,6 @@ class Gateway:
     async def _connected(self, connection: ServerConnection) -> None:
         """A websocket is open: its whole life."""
         assert connection.request is not None
-        self._admitted.discard(connection)
         if name := connection.request.headers.get(SESSION_HEADER):
             session = self._sessions.get(name)
             if session is None:  # it ended in this moment; coming again, the client is told why

@@ -51,8 +51,8 @@ MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
 STACK_SIZE = 32 << 20
 PART = 8 << 20
 """An answer above this size goes in parts, so that it never needs the whole stack at once."""
-LONGEST_TEXT = 20_000
-"""Characters of an exception's text that are passed on; compilers can be eloquent."""
+LONGEST_TEXT = 40_000
+"""Bytes of an exception's text that are passed on; compilers can be eloquent, and a message's head has an end."""
 ZEROS = bytes(1 << 20)
 
 
@@ -73,6 +73,7 @@ class Worker:
             up, down = shared[:STACK_SIZE], shared[STACK_SIZE:]
         self.session = Session(writes=Stack(STACK_SIZE, down), reads=Stack(STACK_SIZE, up))
         self.session.connected = False
+        self.session.writes.shared = False  # until a client comes near
         self.checker = Checker(self.session.reads)
         self.interpreter = Interpreter(context, self.session.reads, self)
         self.buffers_run = 0
@@ -108,6 +109,7 @@ class Worker:
             for message, body in self.session.receive(event.data):
                 if isinstance(message, Hello | Resume):
                     self.port.near = event.near
+                    self.session.writes.shared |= event.near
                 self._message(message, body)
         elif event.what is Is.DETACHED:
             if event.near == self.port.near:
@@ -173,7 +175,10 @@ class Worker:
                 except (PortClosed, ProtocolError):
                     raise
                 except Exception as error:
-                    self._fault(buffer, index, command, error)
+                    if isinstance(command, Ask | Fetch):
+                        self.error(command.ticket, error)
+                    else:
+                        self._fault(buffer, index, command, error)
                 else:
                     if isinstance(command, Make):
                         self._last_made = command.handle
@@ -189,7 +194,7 @@ class Worker:
         self._failed = f"{kind}: {why}"
         self._wait_for_room()
         self.session.send(
-            Fault, buffer.epoch, buffer.number, index, text(command), (kind, why[:LONGEST_TEXT]), self._last_made
+            Fault, buffer.epoch, buffer.number, index, text(command), (kind, _shortened(why)), self._last_made
         )
 
     def _drop(self, command: Command) -> None:
@@ -231,7 +236,7 @@ class Worker:
 
     def _raised(self, ticket: int, kind: str, why: str) -> None:
         self._wait_for_room()
-        self.session.send(Answer, ticket, 0, 0, None, (kind, why[:LONGEST_TEXT]), mark=self.session.writes.head)
+        self.session.send(Answer, ticket, 0, 0, None, (kind, _shortened(why)), mark=self.session.writes.head)
 
     def _part(self, ticket: int, start: int, total: int, span: Span) -> None:
         self.session.writes.fresh.append(span)
@@ -267,6 +272,10 @@ class Worker:
     def _send(self) -> None:
         for packet in self.session.packets():
             self.port.send(Is.PACKET, packet)
+
+
+def _shortened(text_: str) -> str:
+    return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
 def make_context(device_index: int | None = None) -> tuple[Any, int]:

@@ -112,8 +112,13 @@ class Link:
         return bool(self._unsent)
 
     def send(self, packets: Sequence[Packet] = ()) -> None:
-        """Send packets, and what is left of earlier ones, as far as the socket takes it now. Raises LinkBroken."""
+        """Send packets, and what is left of earlier ones, as far as the socket takes it now.
+
+        Raises LinkBroken on a link that was closed; that a connection broke shows in `receive`.
+        """
         with self._lock:
+            if self._broken:
+                raise LinkBroken(self._broken)
             for packet in packets:
                 self._queue(self.codec.wrap(packet))
             self._write()
@@ -187,8 +192,9 @@ class Link:
                 sent = self.socket.send(self._unsent[0])
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
-            except OSError as error:
-                raise self._break(f"the connection broke: {error}") from None
+            except OSError:  # what has arrived is to be received all the same: the end shows there
+                self._unsent.clear()
+                return
             self.bytes_sent += sent
             if sent == len(self._unsent[0]):
                 self._unsent.popleft()

@@ -21,9 +21,11 @@ SPIN = 0.0002
 """Seconds for which either side looks for the other's next packet before it sleeps."""
 
 
-def connect(near: Near | None) -> tuple[Link, memoryview] | None:
-    """A link to the worker, and the shared memory: the upward stack and behind it the downward one."""
-    if near is None or os.environ.get(SWITCH) == "0" or not hasattr(socket, "AF_UNIX") or not os.path.exists(near.path):
+def connect(near: Near | None, size: int) -> tuple[Link, memoryview] | None:
+    """A link to the worker, and `size` bytes of shared memory: the upward stack and behind it the downward one."""
+    if near is None or near.size != size or os.environ.get(SWITCH) == "0":
+        return None
+    if not hasattr(socket, "AF_UNIX") or not os.path.exists(near.path):
         return None
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

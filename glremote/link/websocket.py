@@ -69,7 +69,7 @@ class WebSocketCodec:
 def _closing(protocol: ClientProtocol) -> str:
     if protocol.parser_exc is not None:
         return str(protocol.parser_exc)
-    return f"{protocol.close_code} {protocol.close_reason}".strip()
+    return str(protocol.close_rcvd or "without a reason")
 
 
 def connect(

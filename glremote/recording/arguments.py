@@ -66,6 +66,7 @@ def text(value: Any, position: int) -> str:
         raise TypeError(f"argument {position} must be str, not {_name(value)}")
     if "\0" in value:
         raise ValueError("embedded null character")
+    value.encode()  # what is no UTF-8 raises here, as in C
     return str(value)
 
 

@@ -30,15 +30,17 @@ class Recorded:
         self.recorder: Recorder = context.recorder
         self.handle = self.recorder.handle()
         self.released = False
+        self.named = False  # whether the host has heard of it
 
     def release(self) -> None:
         """Free the OpenGL object; the second call does nothing."""
         if not self.released:
             self.released = True
-            self.recorder.free(Release(self.handle))
+            if self.named:
+                self.recorder.free(Release(self.handle))
 
     def __del__(self) -> None:
-        if hasattr(self, "released"):
+        if getattr(self, "named", False):
             self.recorder.free(Forget(self.handle))
 
     def restore(self) -> Iterator[Command]:

@@ -19,6 +19,8 @@ from _moderngl import (
 
 from glremote.protocol import commands as c
 from glremote.protocol import reflection as r
+from glremote.protocol.buffers import LARGEST
+from glremote.protocol.errors import TooLarge
 
 from . import arguments as a
 from .buffers import Buffer
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 BOOLS = frozenset((0x8B56, 0x8B57, 0x8B58, 0x8B59))
 """GL_BOOL and its vectors: what is not zero reads back as 1 (OpenGL 4.6 core, 7.6.1)."""
+LARGEST_SOURCES = LARGEST * 3 // 4
+"""Bytes of a program's sources together: they go inside one command."""
 IMAGE_2D = 0x904D
 SAMPLERS = frozenset(kind for kind, (_, count, _, fmt) in UNIFORM_LOOKUP_TABLE.items() if fmt == "1i") - {
     0x1404, 0x8B56,
@@ -133,8 +137,12 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
     if not all(isinstance(name, str) for name in names):
         raise Error("invalid varyings")
     outputs = {str(name): a.int32(operator.index(location)) for name, location in fragment_outputs.items()}
-    made = Program(context)
+    for name in (*names, *outputs):
+        name.encode()  # what is no UTF-8 raises here
     weight = sum(len(source or b"") for source in sources)
+    if weight > LARGEST_SOURCES:
+        raise TooLarge(f"the sources of the program have {weight} bytes; a host takes at most {LARGEST_SOURCES}")
+    made = Program(context)
     context.recorder.make(made, c.MakeProgram(made.handle, sources, names, outputs, bool(interleaved)), weight)
     reflection = context.recorder.ask(c.ReflectProgram, made.handle, answer=r.Reflection)
     members = _members(context, made, reflection)

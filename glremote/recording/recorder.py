@@ -47,6 +47,8 @@ OUTSTANDING = 256
 """Answers on their way after which recording another waits."""
 MOMENT = 0.003
 """Seconds without a recorded call after which the pump sends what there is."""
+SITES = 4096
+"""Buffers for whose commands the recording lines are kept, with GLREMOTE_DEBUG."""
 DROWSY = 20
 """Moments without any recorded call after which the pump sleeps until it is poked."""
 
@@ -67,6 +69,7 @@ class Recorder:
         self._handles = itertools.count(DEFAULT_FRAMEBUFFER + 1)
         self._sending = threading.RLock()
         self._weight = 0  # bytes inside commands and pushed to the stack since the last buffer
+        self._pushed = 0  # bytes pushed to the stack since the last buffer
         self._mark = 0  # the stack's head behind the last command that was appended
         self._block: Block | None = None
         self._later: Pending | None = None
@@ -94,8 +97,8 @@ class Recorder:
         self._append(command)
         if self._debug:
             self._sites[id(command)] = site()
-        self._weight += weight
         if weight:
+            self._weight += weight
             self._mark = self.device.stack.head
         if len(self._commands) >= FULL or self._weight >= FULL_DATA or self._block is not None:
             self._full()
@@ -112,6 +115,7 @@ class Recorder:
         self.objects[command.handle] = owner
         self._sites[command.handle] = site()
         self.record(command, weight)
+        owner.named = True
 
     def free(self, command: Free) -> None:
         """Record a Free: from any thread, also a finaliser; it never raises and never waits."""
@@ -128,6 +132,11 @@ class Recorder:
             self._look()
         if len(data) > buffers.LARGEST_DATA:
             raise TooLarge(f"{len(data)} bytes in one piece; a command buffer holds {buffers.LARGEST_DATA}")
+        if self._pushed + len(data) > buffers.LARGEST_DATA:
+            if self._block is not None:
+                raise self._block.too_large(self._pushed + len(data))
+            self.flush()
+        self._pushed += len(data)
         stack = self.device.stack
         span = stack.push(data)
         while span is None:
@@ -210,19 +219,31 @@ class Recorder:
 
     def _send(self, mark: int) -> None:
         with self._sending:
-            count = min(len(self._commands), 2 * FULL)
+            if self._block is not None:  # it began since the pump looked
+                return
+            count = len(self._commands)
             taken = [self._commands.popleft() for _ in range(count)]
-            self._weight = 0
+            self._weight = self._pushed = 0
             if taken:
-                number = self.device.submit(taken, self._epoch, mark if not self._commands else 0)
-                if self._debug:
-                    self._sent_sites.append((number, [self._sites.pop(id(command), "?") for command in taken]))
-                    if len(self._sent_sites) > 2 * messages.LARGEST_HEAD:
-                        self._sent_sites.popleft()
+                self._submit(taken, mark if not self._commands else 0)
+
+    def _submit(self, taken: list[Command], mark: int) -> None:
+        """One command buffer, or, of commands with much inside, several."""
+        body = buffers.encode(taken)
+        if len(body) > buffers.LARGEST and len(taken) > 1:
+            half = len(taken) // 2
+            self._submit(taken[:half], 0)
+            self._submit(taken[half:], mark)
+            return
+        number = self.device.submit(body, len(taken), self._epoch, mark)
+        if self._debug:
+            self._sent_sites.append((number, [self._sites.pop(id(command), "?") for command in taken]))
+            if len(self._sent_sites) > SITES:
+                self._sent_sites.popleft()
 
     def _full(self) -> None:
         if self._block is not None:
-            self._block.grow(self._commands, self._weight)
+            self._block.grow(self._commands, self._pushed)
         else:
             self.flush()
 
@@ -316,7 +337,8 @@ class Recorder:
             return
         self._look()
         self.flush()
-        self._block = Block(self._shadowed())
+        with self._sending:  # the pump may be about to send
+            self._block = Block(self._shadowed())
         try:
             yield
         except BaseException:
@@ -331,7 +353,7 @@ class Recorder:
         with self._sending:
             recorded = list(self._commands)
             self._commands.clear()
-            self._weight = 0
+            self._weight = self._pushed = 0
             made = {command.handle for command in recorded if isinstance(command, Make)}
             frees = (command for command in recorded if isinstance(command, Free))
             self._commands.extend(free for free in frees if free.object not in made)
@@ -387,14 +409,18 @@ class Block:
 
     def grow(self, commands: deque[Command], data: int) -> None:
         """Count what was recorded since the last time; BufferTooLarge at the call that passes the greatest size."""
-        for command in itertools.islice(commands, self.counted, None):
-            self.size += len(buffers.encode([command]))
+        for behind in range(self.counted - len(commands), 0):
+            self.size += len(buffers.encode([commands[behind]]))
         self.counted = len(commands)
-        if self.size > buffers.LARGEST or data > buffers.LARGEST_DATA:
-            raise BufferTooLarge(
-                f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} "
-                f"of data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
-            )
+        if self.size > buffers.LARGEST:
+            raise self.too_large(data)
+
+    def too_large(self, data: int) -> BufferTooLarge:
+        """With so many bytes of data."""
+        return BufferTooLarge(
+            f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} of "
+            f"data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
+        )
 
 
 EXCEPTIONS: dict[str, type[Exception]] = {

@@ -193,7 +193,7 @@ def vertex_array(
     made = VertexArray(context, program)
     made._vertices = _count(content, parsed, index_buffer, index_element_size)
     items = tuple(
-        c.VertexContent(buffer.handle, format, tuple(map(_attribute, attributes)))
+        c.VertexContent(buffer.handle, format.split("\0")[0], tuple(map(_attribute, attributes)))
         for buffer, format, *attributes in content
     )
     index = None if index_buffer is None else index_buffer.handle

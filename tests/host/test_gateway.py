@@ -515,6 +515,17 @@ def test_a_session_ends_when_nobody_comes_back_in_time(start: Callable[..., Host
         host(known["name"])
 
 
+def test_a_session_that_was_resumed_outlives_the_grace_time(start: Callable[..., Host]) -> None:
+    host = start(grace=2.0)
+    client = host()
+    name = client.hello()["name"]
+    client.link.close()
+    resumed = host(name)
+    assert resumed.hello()["events"] == [1, 2, 1]
+    time.sleep(2.2)
+    assert resumed.ask(b"still here") == b"still here"
+
+
 def test_a_session_of_which_no_client_can_know_ends_at_once(start: Callable[..., Host]) -> None:
     host = start(grace=10_000.0)
     client = host()
