@@ -26,19 +26,23 @@ def create_context(
     token: str | None = None,
     require: int | None = None,
     device_index: int | None = None,
+    near: bool = True,
     **settings: Any,
 ) -> moderngl.Context:
     """A standalone moderngl.Context on a host, or on this machine.
 
     `host` is "ws://HOST:PORT" or "wss://HOST:PORT", or "local" for moderngl's own context here; None means the
     environment's GLREMOTE_HOST, else local. `token` is what the host admits, None the environment's GLREMOTE_TOKEN.
-    `require` is the least OpenGL version (430 for 4.3; default 330), `device_index` the GPU. `settings` are moderngl's
-    (`backend`, ...) and for local contexts only.
+    `require` is the least OpenGL version (430 for 4.3; default 330), `device_index` the GPU. A host on this machine, of
+    this user, shares memory with us instead of sending it through the websocket, unless `near` is False. `settings`
+    are moderngl's (`backend`, ...) and for local contexts only.
 
     Raises HostUnreachable, NotAdmitted or VersionMismatch, naming the host, within 5 seconds where nobody answers; and
     ValueError where the driver's version is less than `require`.
     """
-    return instance().create_context(host, token=token, require=require, device_index=device_index, **settings)
+    return instance().create_context(
+        host, token=token, require=require, device_index=device_index, near=near, **settings
+    )
 
 
 def device(ctx: moderngl.Context) -> LocalDevice | RemoteDevice:

@@ -84,7 +84,8 @@ def _draw(name: str, url: str, token: str | None, path: Path) -> Drawn:
     try:
         sample = importlib.import_module(f"{samples.__name__}.{name}")
         caption = (sample.__doc__ or "").strip().partition("\n")[0]
-        ctx = glremote.create_context(url, token=token, require=sample.REQUIRE)
+        # not near: the page shows what a network carries
+        ctx = glremote.create_context(url, token=token, require=sample.REQUIRE, near=False)
         try:
             before = _figures(ctx)
             picture = sample.render(ctx)

@@ -38,6 +38,7 @@ class Instance:
         token: str | None = None,
         require: int | None = None,
         device_index: int | None = None,
+        near: bool = True,
         **settings: Any,
     ) -> moderngl.Context:
         """A moderngl.Context on a host or on this machine. See `glremote.create_context`."""
@@ -49,15 +50,15 @@ class Instance:
         if device_index is not None:
             raise NotImplementedError("create_context(device_index=...) on a host is not in this version of glremote")
         require = 330 if require is None else require
-        return self._facade(self.open(host, token, reason, require), require)
+        return self._facade(self.open(host, token, reason, require, near), require)
 
-    def open(self, host: str, token: str | None, reason: str, require: int) -> RemoteDevice:
+    def open(self, host: str, token: str | None, reason: str, require: int, near: bool = True) -> RemoteDevice:
         """A new session on a host that is named by its URL."""
         if not host.startswith(("ws://", "wss://")):
             raise ValueError(f'{host!r} is no host: give ws://HOST:PORT, wss://HOST:PORT or "local"')
         token = token if token is not None else os.environ.get("GLREMOTE_TOKEN")
         connector = functools.partial(websocket.connect, host, token)
-        return RemoteDevice(connector, host, reason, VERSION, MODERNGL, require)
+        return RemoteDevice(connector, host, reason, VERSION, MODERNGL, require, near)
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:
         """A context of a session that a connector opens: for hosts that are reached in another way than by a URL."""

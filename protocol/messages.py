@@ -49,12 +49,12 @@ class Hello(Message, tag=1):
 
 
 class Near(msgspec.Struct, array_like=True, frozen=True):
-    """A worker's own Unix socket: its path, the secret that opens it, and the size of the memory behind it.
+    """A worker's own Unix socket: its abstract name, the secret that opens it, and the size of the memory behind it.
 
     The memory is both stacks: the upward one first, each half of it.
     """
 
-    path: str
+    name: str
     secret: bytes
     size: Offset
 

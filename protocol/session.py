@@ -136,7 +136,7 @@ class Session:
             if len(body) and not isinstance(message, Patch | Buffer):
                 raise ProtocolError(f"{type(message).__name__} has no body")
             if isinstance(message, Patch | Buffer | Answer | Fault):
-                if message.number <= self.received:
+                if message.number <= self.received or not self.connected:  # it comes again once we have resumed
                     continue
                 if message.number != self.received + 1:
                     raise ProtocolError(f"message {message.number} after {self.received}")

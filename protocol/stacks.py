@@ -22,7 +22,7 @@ Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 ALIGNMENT = 16
 """Every span begins at a multiple of this, so that any scalar type of OpenGL is aligned in it."""
-StackSize = Annotated[int, msgspec.Meta(ge=ALIGNMENT, le=1 << 30, multiple_of=ALIGNMENT)]
+StackSize = Annotated[int, msgspec.Meta(ge=ALIGNMENT, lt=1 << 31, multiple_of=ALIGNMENT)]
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -32,7 +32,7 @@ def closed_port() -> int:
 
 def test_nobody_there(closed_port: int) -> None:
     url = f"ws://127.0.0.1:{closed_port}"
-    with pytest.raises(glremote.HostUnreachable, match=f"{url}: no host answers there.*glremote serve"):
+    with pytest.raises(glremote.HostUnreachable, match=rf"{url}: no host answers there(.*)glremote serve"):
         glremote.create_context(url)
 
 
@@ -51,8 +51,7 @@ def test_someone_silent() -> None:
 
 
 def test_another_kind_of_server() -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
-        server.RequestHandlerClass.log_message = lambda *_: None  # type: ignore[method-assign, assignment]
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         url = f"ws://127.0.0.1:{server.server_port}"
         with pytest.raises((glremote.HostUnreachable, glremote.NotAdmitted), match=url):
@@ -71,7 +70,9 @@ def test_no_token(served: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
         glremote.create_context(served.url)
 
 
-@pytest.mark.parametrize(("version", "older"), [(messages.VERSION + 1, "the client"), (messages.VERSION - 1, "the host")])
+@pytest.mark.parametrize(
+    ("version", "older"), [(messages.VERSION + 1, "the client"), (messages.VERSION - 1, "the host")]
+)
 def test_host_of_another_version(version: int, older: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host's side of the handshake runs with another version than the client's."""
     greet = handshake.greet
@@ -180,7 +181,7 @@ def test_host_that_breaks_the_protocol(two: tuple[InProcessHost, moderngl.Contex
     ctx.finish()
     worker = host.workers[ctx.mglo.device.greeting.session]
     send = worker.port.send
-    worker.port.send = lambda what, pieces=(): send(what, [b"\xff" * 32])  # type: ignore[method-assign, assignment]
+    worker.port.send = lambda what, pieces=(): send(what, [b"\xff" * 32])  # type: ignore[method-assign]
     with pytest.raises(glremote.DeviceLost):
         ctx.finish()
     assert other.buffer(b"abc").read() == b"abc"

@@ -301,7 +301,8 @@ def test_run_says_in_one_line_why_there_is_no_context(served: LocalHost, tmp_pat
 
 
 def test_a_host_that_is_lost_in_the_middle_keeps_its_traceback(tmp_path: Path) -> None:
-    (tmp_path / "lost.py").write_text(f"{RENDER}import os; os.kill(int(sys.argv[1]), 9)\nframebuffer.read()  # here\n")
+    lose = "import os; os.kill(int(sys.argv[1]), 9)\nwhile True:\n    framebuffer.read()  # here\n"
+    (tmp_path / "lost.py").write_text(RENDER + lose)
     with LocalHost("--grace", "0.1") as host:
         arguments = "run", "--host", host.url, "lost.py", str(host.pid)
         done = glremote_(*arguments, cwd=tmp_path, GLREMOTE_TOKEN=host.token)

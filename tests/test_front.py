@@ -110,7 +110,7 @@ def test_refused_buffer_ran_nothing(near_by: moderngl.Context) -> None:
     span = near_by.mglo.device.stack.push(b"behind")
     body = buffers.encode([c.BufferWrite(buffer.mglo.handle, span, 0), c.Render(buffer.mglo.handle, 4, 3, 0, 1)])
     near_by.mglo.device.submit(body, 2, 0, 0)
-    with pytest.raises(glremote.DeviceLost, match="command 1 of the buffer, Render.*is buffer, not vertex_array"):
+    with pytest.raises(glremote.DeviceLost, match=r"command 1 of the buffer, Render.*is buffer, not vertex_array"):
         near_by.finish()
     assert not ran
     assert on_host.size() == 6
@@ -221,7 +221,12 @@ def test_what_is_recorded_is_sent_when_nothing_follows(near_by: moderngl.Context
     (worker,) = [w for w in device._connector.__self__.workers.values() if w.name == device.greeting.session]
     ran = threading.Event()
     run = worker.interpreter.run
-    worker.interpreter.run = lambda command: (run(command), ran.set())
+
+    def run_and_tell(command: c.Command) -> None:
+        run(command)
+        ran.set()
+
+    worker.interpreter.run = run_and_tell
     near_by.enable(moderngl.BLEND)
     assert ran.wait(30)
 

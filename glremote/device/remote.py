@@ -69,7 +69,14 @@ class RemoteDevice:
     remote = True
 
     def __init__(
-        self, connector: Connector, host: str, reason: str, software: str, moderngl: str, require: int
+        self,
+        connector: Connector,
+        host: str,
+        reason: str,
+        software: str,
+        moderngl: str,
+        require: int,
+        allow_near: bool = True,
     ) -> None:
         self.host = host
         self.reason = reason
@@ -94,7 +101,8 @@ class RemoteDevice:
         try:
             self.greeting = self._greet(software, moderngl, require)
             self.driver = self.greeting.driver
-            self._session = self._begin(near.connect(self.greeting.near, 2 * self.greeting.stack_size))
+            offer = self.greeting.near if allow_near else None
+            self._session = self._begin(near.connect(offer, 2 * self.greeting.stack_size))
         except BaseException:
             self._link.close()
             raise

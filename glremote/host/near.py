@@ -1,8 +1,8 @@
 """Near: a worker's own way to a client on the same machine, of the same user.
 
-Knows: a Unix socket in a folder that only this user can enter, a secret that only the greeting tells, and one sealed
-memfd that holds both stacks and is passed through that socket. Does not know: sessions. Linux only; where any of it is
-missing nothing is offered, and the websocket carries everything.
+Knows: a Unix socket of Linux's abstract names (unix(7): nothing of it lies in a file system, and it goes with us), a
+secret that only the greeting tells, and one sealed memfd that holds both stacks and is passed through that socket. Does
+not know: sessions. Where any of it is missing nothing is offered, and the websocket carries everything.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import hmac
 import mmap
 import os
 import secrets
-import shutil
 import socket
 import struct
-import tempfile
 
 from glremote.protocol.messages import Near
 
@@ -29,7 +27,7 @@ class Door:
     """Waits for the one client that knows the secret; `memory` is what it will share with us."""
 
     def __init__(self, size: int) -> None:
-        self._folder = tempfile.mkdtemp(prefix="glremote-")  # of mode 0700
+        self._name = f"\0glremote-{secrets.token_hex(16)}"
         self.descriptor = os.memfd_create("glremote stacks", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, size)
         self._size = size
@@ -37,13 +35,13 @@ class Door:
         self.memory = mmap.mmap(self.descriptor, size)
         self.secret = secrets.token_bytes(32)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.bind(os.path.join(self._folder, "near"))
+        self.socket.bind(self._name)
         self.socket.listen(4)
 
     @classmethod
     def open(cls, size: int) -> Door | None:
         """A door to memory of so many bytes, or None where this system has none or it is switched off."""
-        if os.environ.get(SWITCH) == "0" or not hasattr(os, "memfd_create") or not hasattr(socket, "AF_UNIX"):
+        if os.environ.get(SWITCH) == "0" or not hasattr(os, "memfd_create"):
             return None
         try:
             return cls(size)
@@ -53,7 +51,7 @@ class Door:
     @property
     def offer(self) -> Near:
         """What the greeting says of it."""
-        return Near(os.path.join(self._folder, "near"), self.secret, self._size)
+        return Near(self._name, self.secret, self._size)
 
     def admit(self) -> socket.socket | None:
         """Let in whoever knocks, if it is the same user and knows the secret, and hand over the memory."""
@@ -62,10 +60,12 @@ class Door:
             knocking.settimeout(ACCEPT_TIMEOUT)
             credentials = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             _, user, _ = struct.unpack("3i", credentials)
+            if user != os.getuid():
+                raise PermissionError("not this user")
             said = b""
             while len(said) < len(self.secret) and (more := knocking.recv(len(self.secret) - len(said))):
                 said += more
-            if user != os.getuid() or not hmac.compare_digest(said, self.secret):
+            if not hmac.compare_digest(said, self.secret):
                 raise PermissionError("not the client of this session")
             self._allocate()
             socket.send_fds(knocking, [b"\1"], [self.descriptor])
@@ -86,8 +86,7 @@ class Door:
             self._allocated = True
 
     def close(self) -> None:
-        """Close the door, and remove the folder. What was handed over stays with whoever has it."""
+        """Close the door. What was handed over stays with whoever has it."""
         with contextlib.suppress(OSError):
             self.socket.close()
             os.close(self.descriptor)
-        shutil.rmtree(self._folder, ignore_errors=True)

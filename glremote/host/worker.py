@@ -307,9 +307,9 @@ def main(arguments: list[str]) -> int:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
         port.close()
         return 3
-    worker = Worker(port, context, version_code, door=door)
-    port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
     try:
+        worker = Worker(port, context, version_code, door=door)
+        port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
         worker.run()
     except PortClosed:
         return 0

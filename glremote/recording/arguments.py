@@ -72,7 +72,8 @@ def text(value: Any, position: int) -> str:
 
 def extent(value: Any, count: int) -> tuple[int, ...]:
     """`(II)` or `(III)` as the first argument: a sequence of that many unsigned ints."""
-    if isinstance(value, bytes | dict | set | frozenset) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+    is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    if not is_sequence or isinstance(value, bytes | dict):
         raise TypeError(f"argument 1 must be {count}-item sequence, not {_name(value)}")
     if len(value) != count:
         raise TypeError(f"argument 1 must be sequence of length {count}, not {len(value)}")
