@@ -37,10 +37,12 @@ DEADLINE = 30.0
 GATEWAY = """
 import asyncio, json, logging, sys
 from glremote.host import gateway
+from glremote.host.gateway import sessions, workers
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    setattr(gateway, name, value)
+    (home,) = (module for module in (sessions, workers, gateway) if name in vars(module))
+    setattr(home, name, value)
 given["worker_command"] = tuple(given["worker_command"])
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
