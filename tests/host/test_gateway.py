@@ -41,8 +41,9 @@ from glremote.host.gateway import sessions, workers
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    (home,) = (module for module in (sessions, workers, gateway) if name in vars(module))
-    setattr(home, name, value)
+    for module in (sessions, workers, gateway):
+        if name in vars(module):
+            setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
