@@ -33,7 +33,7 @@ from .protocol.errors import (
     VersionMismatch,
     WouldWait,
 )
-from .recording.recorder import Fault
+from .recording.faults import Fault
 from .version import VERSION as __version__
 
 __all__ = [

@@ -15,7 +15,8 @@ from .device.waiting import Pending
 from .images import array, image
 from .instance import instance
 from .recording.context import Context
-from .recording.recorder import Recorder, raise_error
+from .recording.faults import raise_error
+from .recording.recorder import Recorder
 
 __all__ = ["ReadFuture", "array", "command_buffer", "create_context", "device", "image", "instance", "read_async"]
 

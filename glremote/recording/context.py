@@ -14,9 +14,10 @@ from glremote.protocol import commands as c
 from . import arguments as a
 from . import buffers, framebuffers, programs, queries, samplers, scopes, textures, vertex_arrays
 from .buffers import Buffer
+from .faults import is_made
 from .framebuffers import Framebuffer
 from .objects import check_made, instance
-from .recorder import Recorder, is_made
+from .recorder import Recorder
 from .textures import Renderbuffer, Texture, TextureArray
 
 FIRST_VERTEX_CONVENTION, LAST_VERTEX_CONVENTION = 0x8E4D, 0x8E4E

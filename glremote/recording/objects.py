@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from glremote.protocol.commands import Command, Forget, Release
 
 from .arguments import c_name
-from .recorder import NEVER, Fault, Recorder, is_made
+from .faults import NEVER, Fault, is_made
+from .recorder import Recorder
 
 if TYPE_CHECKING:
     from .context import Context

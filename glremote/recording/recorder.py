@@ -20,24 +20,21 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
-
-import moderngl
+from typing import TYPE_CHECKING, Any
 
 from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
-from glremote.protocol.errors import BufferTooLarge, HostError, TooLarge, WouldWait
+from glremote.protocol.errors import TooLarge, WouldWait
 from glremote.protocol.stacks import Span, Stack
 
 from .arguments import Data
+from .blocks import Block, Shadowed
+from .faults import Fault, described, is_made, raise_error, site
 
 if TYPE_CHECKING:
     from .objects import Recorded
-
-NEVER = "never"
-"""The attribute that an object has which was never made: why."""
 
 FULL = 512
 """Commands after which a buffer is sent."""
@@ -49,12 +46,10 @@ MOMENT = 0.003
 """Seconds without a recorded call after which the pump sends what there is."""
 SITES = 4096
 """Buffers for whose commands the recording lines are kept, with GLREMOTE_DEBUG."""
+MOST_SITES = 1 << 14
+"""Makes whose recording lines are kept; of older ones the host has long told if they failed."""
 DROWSY = 20
 """Moments without any recorded call after which the pump sleeps until it is poked."""
-
-
-class Fault(HostError, moderngl.Error):
-    """A command that was recorded earlier failed on the host; the text says which, where and what went with it."""
 
 
 class Recorder:
@@ -113,6 +108,9 @@ class Recorder:
     def make(self, owner: Recorded, command: Make, weight: int = 0) -> None:
         """Record a Make, of which `owner` is the recording object."""
         self.objects[command.handle] = owner
+        if len(self._sites) > MOST_SITES:
+            for oldest in list(itertools.islice(self._sites, MOST_SITES // 2)):
+                self._sites.pop(oldest, None)
         self._sites[command.handle] = site()
         self.record(command, weight)
         owner.named = True
@@ -283,13 +281,7 @@ class Recorder:
         """A fault arrived, in whichever thread receives: keep it for the next call."""
         if fault.epoch != self._epoch or self._fault is not None:
             return
-        kind, text_ = fault.error
-        lines = [f"{kind}: {text_}" if kind != "Error" else text_, f"in {fault.command}"]
-        lines.append(f"command {fault.index} of buffer {fault.buffer}")
-        where = self._site_of(fault)
-        lines.append(f"recorded at {where}" if where else "set GLREMOTE_DEBUG=1 to see the line that recorded it")
-        lines.append("what was recorded after it has not run, and its data is lost; the context works on")
-        self._fault = Fault("\n".join(lines))
+        self._fault = described(fault, self._site_of(fault))
         self._fault_range = range(fault.last_made + 1, self._last_handle + 1)
         self._alert = True
 
@@ -370,83 +362,5 @@ class Recorder:
         return [*(made for made in self.objects.values() if is_made(made)), *self.roots]
 
 
-def is_made(thing: Any) -> bool:
-    """Whether the command that makes this object was not dropped."""
-    return NEVER not in object.__getattribute__(thing, "__dict__")
-
-
 def _moved(stack: Stack, tail: int) -> bool:
     return stack.tail != tail
-
-
-class Shadowed(Protocol):
-    """What shadows state that it set on the host."""
-
-    def restore(self) -> Iterator[Command]:
-        """The commands that set it again."""
-        ...
-
-
-class Block:
-    """A command buffer that is being recorded as one: its size, and what every shadow was before it."""
-
-    def __init__(self, shadowed: list[Shadowed]) -> None:
-        self.counted = 0
-        self.size = 0
-        self._before = [
-            (thing, {k: v.copy() if isinstance(v, dict | list) else v for k, v in vars(thing).items()})
-            for thing in shadowed
-        ]
-
-    def undo(self) -> None:
-        """Make every shadow what it was."""
-        for thing, before in self._before:
-            released = vars(thing).get("released", False)  # a release is never dropped
-            vars(thing).clear()
-            vars(thing).update(before)
-            if released:
-                vars(thing)["released"] = True
-
-    def grow(self, commands: deque[Command], data: int) -> None:
-        """Count what was recorded since the last time; BufferTooLarge at the call that passes the greatest size."""
-        for behind in range(self.counted - len(commands), 0):
-            self.size += len(buffers.encode([commands[behind]]))
-        self.counted = len(commands)
-        if self.size > buffers.LARGEST:
-            raise self.too_large(data)
-
-    def too_large(self, data: int) -> BufferTooLarge:
-        """With so many bytes of data."""
-        return BufferTooLarge(
-            f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} of "
-            f"data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
-        )
-
-
-EXCEPTIONS: dict[str, type[Exception]] = {
-    kind.__name__: kind
-    for kind in (moderngl.Error, TypeError, ValueError, OverflowError, SystemError, BufferError, MemoryError)
-}
-"""What moderngl raises, by name; anything else that the host reports is a HostError."""
-
-
-def raise_error(error: BaseException | tuple[str, str] | None) -> None:
-    """Raise what an answer came with, if anything: an exception of the client's, or one that the host names."""
-    if isinstance(error, BaseException):
-        raise error
-    if error is not None:
-        kind, text_ = error
-        if kind == "Dropped":
-            raise Fault(text_)
-        raise EXCEPTIONS[kind](text_) if kind in EXCEPTIONS else HostError(f"{kind}: {text_}")
-
-
-_OURS = (os.path.dirname(moderngl.__file__), os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def site() -> str:
-    """The line of the user's program that is being executed: the nearest that is neither moderngl's nor ours."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,58 @@
+"""What `with glremote.command_buffer(ctx)` keeps while it lasts: the size of the buffer, and how everything was before.
+
+Knows: encoded sizes, and the attributes of whatever shadows state of the host's. Does not know: when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from glremote.protocol import buffers
+from glremote.protocol.commands import Command
+from glremote.protocol.errors import BufferTooLarge
+
+
+class Shadowed(Protocol):
+    """What shadows state that it set on the host."""
+
+    def restore(self) -> Iterator[Command]:
+        """The commands that set it again."""
+        ...
+
+
+class Block:
+    """A command buffer that is being recorded as one: its size, and what every shadow was before it."""
+
+    def __init__(self, shadowed: list[Shadowed]) -> None:
+        self.counted = 0
+        self.size = 0
+        self._before = [
+            (thing, {k: v.copy() if isinstance(v, dict | list) else v for k, v in vars(thing).items()})
+            for thing in shadowed
+        ]
+
+    def undo(self) -> None:
+        """Make every shadow what it was."""
+        for thing, before in self._before:
+            released = vars(thing).get("released", False)  # a release is never dropped
+            vars(thing).clear()
+            vars(thing).update(before)
+            if released:
+                vars(thing)["released"] = True
+
+    def grow(self, commands: deque[Command], data: int) -> None:
+        """Count what was recorded since the last time; BufferTooLarge at the call that passes the greatest size."""
+        for behind in range(self.counted - len(commands), 0):
+            self.size += len(buffers.encode([commands[behind]]))
+        self.counted = len(commands)
+        if self.size > buffers.LARGEST:
+            raise self.too_large(data)
+
+    def too_large(self, data: int) -> BufferTooLarge:
+        """With so many bytes of data."""
+        return BufferTooLarge(
+            f"the calls inside `with glremote.command_buffer(...)` take {self.size} bytes of commands and {data} of "
+            f"data; one buffer holds {buffers.LARGEST} and {buffers.LARGEST_DATA}; make the block shorter"
+        )
