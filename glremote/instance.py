@@ -16,7 +16,8 @@ from typing import Any
 import moderngl
 
 from .device.devices import LocalDevice
-from .device.remote import Connector, RemoteDevice, close_all
+from .device.remote import RemoteDevice, close_all
+from .device.road import Connector
 from .link import websocket
 from .recording.context import Context
 from .recording.facade import MODERNGL, facade

@@ -103,7 +103,8 @@ def test_refused_buffer_ran_nothing(near_by: moderngl.Context) -> None:
     """A buffer that the protocol does not allow, sent past the recorder: none of its commands has run."""
     buffer = near_by.buffer(b"before")
     near_by.finish()
-    host_objects = near_by.mglo.device._connector.__self__.workers[near_by.mglo.device.greeting.session].interpreter
+    device = near_by.mglo.device
+    host_objects = device.road._connector.__self__.workers[device.greeting.session].interpreter
     on_host = host_objects[buffer.mglo.handle]
     ran: list[c.Command] = []
     host_objects.run = ran.append
@@ -218,7 +219,7 @@ def test_what_is_recorded_is_sent_when_nothing_follows(near_by: moderngl.Context
     """An idle program's last calls reach the host though it asks for nothing."""
     near_by.finish()
     device = near_by.mglo.device
-    (worker,) = [w for w in device._connector.__self__.workers.values() if w.name == device.greeting.session]
+    (worker,) = [w for w in device.road._connector.__self__.workers.values() if w.name == device.greeting.session]
     ran = threading.Event()
     run = worker.interpreter.run
 
@@ -235,7 +236,7 @@ def test_what_is_recorded_is_sent_when_nothing_follows(near_by: moderngl.Context
 def test_ctrl_c_in_a_blocking_read_leaves_the_context_usable(near_by: moderngl.Context) -> None:
     buffer = near_by.buffer(b"abc")
     device = near_by.mglo.device
-    (worker,) = [w for w in device._connector.__self__.workers.values() if w.name == device.greeting.session]
+    (worker,) = [w for w in device.road._connector.__self__.workers.values() if w.name == device.greeting.session]
     run, go_on = worker.interpreter.run, threading.Event()
 
     def interrupted(command: c.Command) -> None:

@@ -26,21 +26,17 @@ from glremote.protocol import handshake
 from glremote.protocol.errors import (
     DeviceLost,
     Error,
-    HostUnreachable,
     Inherited,
     LinkError,
     NotAdmitted,
     ProtocolError,
-    VersionMismatch,
 )
 from glremote.protocol.messages import (
     Answer,
     Buffer,
     Fault,
     Goodbye,
-    Greeting,
     Lost,
-    Message,
     Refused,
     Resume,
     Resumed,
@@ -50,15 +46,12 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import Stack
 
 from .devices import Traffic
+from .opening import GREETING_TIMEOUT, greet, tell
+from .road import Connector, Road
 from .waiting import CriticalSections, Pending
 
 log = logging.getLogger("glremote")
 
-Connector = Callable[["str | None"], Link]
-"""Makes a link to the host: for a new session (None), or for the session of that name. Raises LinkError."""
-
-GREETING_TIMEOUT = 30.0
-"""Seconds that a host may take to make a context, once it has admitted us."""
 LEASE = 0.02
 """Seconds for which the pump leaves a link to the caller that last waited on it."""
 
@@ -80,13 +73,11 @@ class RemoteDevice:
     ) -> None:
         self.host = host
         self.reason = reason
-        self.near = False
         self.traffic = Traffic()
         self.lost: Error | None = None
         self.on_fault: Callable[[Fault], None] = lambda fault: None
         self.on_lost: Callable[[], None] = lambda: None
         self.on_idle: Callable[[], float | None] = lambda: None
-        self._connector = connector
         self._tickets: dict[int, Pending] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
@@ -94,17 +85,14 @@ class RemoteDevice:
         self._sections = CriticalSections()
         self._leased_until = 0.0
         self._reconnecting = self._closing = False
-        self._spare = False  # `_link` was the lifeline of a near link that broke, and is to be resumed over
-        self._before = (0, 0)  # bytes sent and received over links that broke
-        self._link = connector(None)
-        self._lifeline: Link | None = None  # the websocket, while everything goes past it
+        self.road = Road(connector)
         try:
-            self.greeting = self._greet(software, moderngl, require)
+            self.greeting = greet(self.road.link, host, handshake.hello(software, moderngl, require))
             self.driver = self.greeting.driver
             offer = self.greeting.near if allow_near else None
             self._session = self._begin(near.connect(offer, 2 * self.greeting.stack_size))
         except BaseException:
-            self._link.close()
+            self.road.close()
             raise
         self.stack = self._session.writes
         _devices[id(self)] = self
@@ -115,49 +103,25 @@ class RemoteDevice:
         size = self.greeting.stack_size
         if way is None:
             return Session(Stack(size), Stack(size))
-        self.near = True
-        self._lifeline, (self._link, memory) = self._link, way
+        link, memory = way
+        self.road.go_near(link)
         session = Session(Stack(size, memory[:size]), Stack(size, memory[size : 2 * size]))
         session.disconnect()
         self._session = session
-        if not self._resume_over(self._link, time.monotonic() + GREETING_TIMEOUT):
-            self._fall_back()
+        if not self._resume_over(link, time.monotonic() + GREETING_TIMEOUT):
+            self.road.fall_back()
             self._reconnect(contextlib.nullcontext())
         return session
+
+    @property
+    def near(self) -> bool:
+        """Whether everything goes past the gateway, and through shared memory."""
+        return self.road.near
 
     @property
     def renderer(self) -> str:
         """The name of the OpenGL renderer on the host."""
         return str(self.driver.info["GL_RENDERER"])
-
-    def _greet(self, software: str, moderngl: str, require: int) -> Greeting:
-        """Say hello and wait for the greeting; the first messages of a session, which are not numbered."""
-        opening = Session(Stack(16), Stack(16))
-        opening.tell(handshake.hello(software, moderngl, require))
-        deadline = time.monotonic() + GREETING_TIMEOUT
-        try:
-            self._link.send(opening.packets())
-            while time.monotonic() < deadline:
-                for packet in self._link.receive(deadline - time.monotonic()):
-                    for message, _ in opening.receive(packet):
-                        if isinstance(message, Greeting):
-                            handshake.check(message, software, self.host)
-                            return message
-                        self._no_greeting(message)
-        except LinkBroken as error:
-            raise HostUnreachable(f"{self.host}: {error} before it greeted") from None
-        raise HostUnreachable(f"{self.host}: admitted, and not greeted within {GREETING_TIMEOUT:.0f} s")
-
-    def _no_greeting(self, message: Message) -> None:
-        if isinstance(message, Refused):
-            if message.code == "version":
-                raise VersionMismatch(f"{self.host}: {message.reason}")
-            if message.code == "require":
-                raise ValueError(message.reason)  # moderngl's own exception and text
-            raise NotAdmitted(f"{self.host}: {message.reason}")
-        if isinstance(message, Lost):
-            raise DeviceLost(f"{self.host}: {message.reason}")
-        raise ProtocolError(f"{self.host} greeted with {type(message).__name__}")
 
     # --- going up
 
@@ -190,10 +154,10 @@ class RemoteDevice:
 
     def _send(self) -> None:
         try:
-            self._link.send(self._session.packets())
+            self.road.link.send(self._session.packets())
         except LinkBroken as error:
             self._disconnected(error)
-        if self._link.has_unsent:
+        if self.road.link.has_unsent:
             pump().poke()
 
     # --- coming down
@@ -248,7 +212,7 @@ class RemoteDevice:
         if not self._session.connected:
             self._reconnect(waiting)
             return
-        link, lifeline = self._link, self._lifeline
+        link, lifeline = self.road.link, self.road.lifeline
         try:
             with waiting:
                 ready = link.poll(timeout, lifeline)
@@ -278,9 +242,7 @@ class RemoteDevice:
                 return
             log.warning("%s: %s; connecting the lifeline again", self.host, error)
             with self._lock:
-                self._count(lifeline)
-                self._lifeline = None
-            lifeline.close()
+                self.road.lose_lifeline()
             pump().poke()
 
     def _take(self, packet: Any) -> None:
@@ -318,15 +280,16 @@ class RemoteDevice:
         if self.lost is not None:
             return Watch()
         due = self.on_idle()
-        if self._link.has_unsent:
+        link, lifeline = self.road.link, self.road.lifeline
+        if link.has_unsent:
             with self._lock:
                 self._send()
-        if not self._session.connected or (self.near and self._lifeline is None):
+        if not self._session.connected or self.road.lacks_lifeline:
             self._start_reconnecting()
         if not self._session.connected:
             return Watch(due=due)
-        descriptor = self._link.fileno()
-        writing = (descriptor,) if self._link.has_unsent else ()
+        descriptor = link.fileno()
+        writing = (descriptor,) if link.has_unsent else ()
         leased = self._leased_until - time.monotonic()
         if leased > 0 or self._receiving.locked():
             pause = max(leased, LEASE)
@@ -334,7 +297,7 @@ class RemoteDevice:
         with self._lock:
             self._session.acknowledge()
             self._send()
-        return Watch((descriptor, -1 if self._lifeline is None else self._lifeline.fileno()), writing, due)
+        return Watch((descriptor, -1 if lifeline is None else lifeline.fileno()), writing, due)
 
     def ready(self) -> None:
         """See link/pump.py."""
@@ -353,27 +316,12 @@ class RemoteDevice:
                 return
             log.warning("%s: %s; resuming", self.host, error)
             self._session.disconnect()
-            self._fall_back()
+            self.road.fall_back()
         pump().poke()
-
-    def _fall_back(self) -> None:
-        """The link broke; where it was a near one, the lifeline carries the session from now on."""
-        self._count(self._link)
-        self._link.close()
-        self.near = False
-        if self._lifeline is not None:
-            self._link, self._lifeline = self._lifeline, None
-            self._spare = True
-
-    def _count(self, link: Link) -> None:
-        self._before = (self._before[0] + link.bytes_sent, self._before[1] + link.bytes_received)
-        link.bytes_sent = link.bytes_received = 0
 
     def measure(self) -> Traffic:
         """The traffic so far. Near, stacks are shared: their bytes are not sent, and not counted."""
-        links = [self._link] if self._lifeline is None else [self._link, self._lifeline]
-        self.traffic.bytes_up = self._before[0] + sum(link.bytes_sent for link in links)
-        self.traffic.bytes_down = self._before[1] + sum(link.bytes_received for link in links)
+        self.traffic.bytes_up, self.traffic.bytes_down = self.road.measure()
         return self.traffic
 
     def _start_reconnecting(self) -> None:
@@ -386,7 +334,7 @@ class RemoteDevice:
             with self._receiving:
                 if self.lost is None and not self._session.connected:
                     self._reconnect(contextlib.nullcontext())
-                elif self.lost is None and self.near and self._lifeline is None:
+                elif self.lost is None and self.road.lacks_lifeline:
                     self._reconnect(contextlib.nullcontext(), lifeline=True)
         finally:
             self._reconnecting = False
@@ -396,46 +344,46 @@ class RemoteDevice:
         """Connect again, with backoff, for as long as the host keeps the session. The caller holds `_receiving`."""
         deadline = time.monotonic() + self.greeting.grace
         pause = 0.05
+        why = "the connection broke"
         while self.lost is None:
             try:
-                link = self._link if self._spare else self._connector(self.greeting.session)
-                self._spare = False
+                link = self.road.another(self.greeting.session)
+                if lifeline:
+                    self.road.lifeline = link
+                    return
+                if self._resume_over(link, deadline):
+                    return
             except NotAdmitted as error:
                 self._lose(DeviceLost(f"the session is gone: {error}"))
                 return
             except LinkError as error:
-                if time.monotonic() + pause > deadline:
-                    self._lose(DeviceLost(f"not resumed within {self.greeting.grace:.0f} s: {error}"))
-                    return
-                with waiting:
-                    time.sleep(pause)
-                pause = min(2 * pause, 2.0)
-                continue
-            if lifeline:
-                self._lifeline = link
+                why = str(error)
+            if time.monotonic() + pause > deadline:
+                self._lose(DeviceLost(f"not resumed within {self.greeting.grace:.0f} s: {why}"))
                 return
-            if self._resume_over(link, deadline):
-                return
+            with waiting:
+                time.sleep(pause)
+            pause = min(2 * pause, 2.0)
 
     def _resume_over(self, link: Link, deadline: float) -> bool:
         """Resume the session over a link; whether it could be, which it also could not when it is lost meanwhile."""
-        with self._lock:
-            self._link = link
-            opening = Session(Stack(16), Stack(16))
-            opening.tell(Resume(self._session.applied))
-            try:
-                link.send(opening.packets())
-                while not self._session.connected and self.lost is None:
-                    if time.monotonic() > deadline:
-                        self._lose(DeviceLost(f"{self.host}: did not resume within {self.greeting.grace:.0f} s"))
-                        return False
-                    for packet in link.receive(0.5):
+        try:
+            tell(link, Resume(self._session.applied))
+            while self.lost is None and time.monotonic() < deadline:
+                packets = link.receive(0.5)
+                with self._lock:
+                    for packet in packets:
                         self._take(packet)
-            except LinkBroken:
-                link.close()
-                return False
-            self._send()
-            return self._session.connected
+                    if self._session.connected:
+                        self.road.link = link
+                        self._send()
+                        return True
+        except LinkBroken:
+            pass
+        except ProtocolError as error:
+            self._lose(error)
+        link.close()
+        return False
 
     def _lose(self, error: Error) -> None:
         """The session is gone, now and for good."""
@@ -444,10 +392,7 @@ class RemoteDevice:
                 return
             self.lost = error if isinstance(error, DeviceLost) else DeviceLost(f"{self.host}: {error}")
             self._session.disconnect()
-            for link in (self._link, self._lifeline):
-                if link is not None:
-                    self._count(link)
-                    link.close()
+            self.road.close()
             tickets, self._tickets = self._tickets, {}
         _devices.pop(id(self), None)
         for pending in tickets.values():
@@ -464,10 +409,11 @@ class RemoteDevice:
                 self._session.tell(Goodbye())
                 deadline = time.monotonic() + 2.0
                 try:
-                    self._link.send(self._session.packets())
-                    while self._link.has_unsent and time.monotonic() < deadline:
-                        self._link.poll(0.1)
-                        self._link.send()
+                    link = self.road.link
+                    link.send(self._session.packets())
+                    while link.has_unsent and time.monotonic() < deadline:
+                        link.poll(0.1)
+                        link.send()
                 except LinkBroken:
                     pass
             self._lose(DeviceLost("the context was released"))
@@ -478,9 +424,7 @@ class RemoteDevice:
         self.lost = Inherited(
             "this context was made by the parent process and was inherited by a fork; make a context in each process"
         )
-        for link in (self._link, self._lifeline):
-            if link is not None:
-                link.close()
+        self.road.close()
         self.on_lost()
 
 

@@ -124,6 +124,7 @@ class InProcessHost:
             pass
         finally:
             self._ports.pop(session, None)
+            self.workers.pop(session, None)
             port.close()
             context.release()
 

@@ -133,10 +133,10 @@ def test_near_link_cut_falls_back_to_the_websocket(undisturbed: tuple[str, int, 
         assert isinstance(device, glremote.RemoteDevice)
         if not device.near:
             pytest.skip("this system has no memfd")
-        cut(device._link, [1500])
+        cut(device.road.link, [1500])
         assert work(ctx) == digest
         assert glremote.device(ctx).measure().buffers > 0
-        assert device._lifeline is None  # it is the link now
+        assert device.road.lifeline is None  # it is the link now
         ctx.release()
 
 
@@ -146,13 +146,13 @@ def test_lifeline_cut_is_made_again(undisturbed: tuple[str, int, int, int]) -> N
         ctx = glremote.create_context(host.url, token=host.token)
         device = glremote.device(ctx)
         assert isinstance(device, glremote.RemoteDevice)
-        first = device._lifeline
+        first = device.road.lifeline
         if not device.near:
             pytest.skip("this system has no memfd")
         assert first is not None
         first.socket.shutdown(2)
         assert work(ctx) == digest
-        device.wait_until(lambda: device._lifeline not in (None, first))
+        device.wait_until(lambda: device.road.lifeline not in (None, first))
         assert glremote.device(ctx).measure().waits > 0
         assert work(ctx) == digest
         assert first.fileno() < 0
