@@ -74,7 +74,7 @@ class Greeting(Message, tag=2):
 
 
 class Refused(Message, tag=3):
-    """Host, instead of Greeting or Resumed: why not. `code` is one of "version", "require", "session"."""
+    """Host, instead of Greeting or Resumed: why not. `code` is one of "version", "require", "context", "session"."""
 
     code: str
     reason: str

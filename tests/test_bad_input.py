@@ -111,8 +111,24 @@ def test_table_that_does_not_fit(change: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_too_much_required(in_process_host: InProcessHost) -> None:
-    with pytest.raises(ValueError, match=r"Requested OpenGL version 990, got version \d+"):
+    """What plain moderngl raises where the driver has no such version."""
+    with pytest.raises(Exception) as expected:
+        moderngl.create_context(require=990, standalone=True, backend="egl")  # type: ignore[arg-type]
+    with pytest.raises(Exception) as raised:
         glremote.instance().connect(in_process_host.connect, "a-host", "a test", 990)
+    assert type(raised.value) is type(expected.value)
+    assert str(raised.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("require", [330, 400, 430])
+def test_the_version_is_the_one_that_plain_moderngl_gets(in_process_host: InProcessHost, require: int) -> None:
+    """Some drivers give what was asked for, some the most they have."""
+    plain = moderngl.create_context(require=require, standalone=True, backend="egl")  # type: ignore[arg-type]
+    remote = glremote.instance().connect(in_process_host.connect, "a-host", "a test", require)
+    assert remote.version_code == plain.version_code
+    assert remote.info == plain.info
+    plain.release()
+    remote.release()
 
 
 def _worker_of(host: LocalHost) -> int:

@@ -42,6 +42,8 @@ def _no_greeting(message: Message, host: str) -> Exception:
     if isinstance(message, Refused):
         if message.code == "require":
             return ValueError(message.reason)  # moderngl's own exception and text
+        if message.code == "context":
+            return Exception(message.reason)  # glcontext's, where the driver has no such version
         refusal = VersionMismatch if message.code == "version" else NotAdmitted
         return refusal(f"{host}: {message.reason}")
     if isinstance(message, Lost):

@@ -114,9 +114,9 @@ class InProcessHost:
 
     def _serve(self, session: str) -> None:
         port = self._ports[session]
-        context, version_code = make_context()
+        worker: Worker | None = None
         try:
-            worker = self.workers[session] = Worker(port, context, version_code)  # type: ignore[arg-type]
+            worker = self.workers[session] = Worker(port, make_context)  # type: ignore[arg-type]
             if self._wrap is not None:
                 self._wrap(worker)
             worker.run()
@@ -126,7 +126,8 @@ class InProcessHost:
             self._ports.pop(session, None)
             self.workers.pop(session, None)
             port.close()
-            context.release()
+            if worker is not None:
+                worker.interpreter.context.release()
 
     def close(self) -> None:
         """End every session, and wait for the workers."""

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import moderngl
@@ -48,6 +49,9 @@ from .reflecting import examine
 log = logging.getLogger("glremote.host")
 
 MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
+MakeContext = Callable[[int], tuple[Any, int]]
+"""Makes a context of at least a version (330 is 3.3): moderngl's C object, and the version it has."""
+DEFAULT_REQUIRE = 330
 STACK_SIZE = 32 << 20
 PART = 8 << 20
 """An answer above this size goes in parts, so that it never needs the whole stack at once."""
@@ -57,14 +61,14 @@ ZEROS = bytes(1 << 20)
 
 
 class Worker:
-    """Serves one session on one context (moderngl's C object) through one port."""
+    """Serves one session on one context (moderngl's C object) through one port.
 
-    def __init__(
-        self, port: Port, context: Any, version_code: int, software: str = SOFTWARE, door: Door | None = None
-    ) -> None:
+    The context is made at once, since that takes time, for moderngl's default version. A client that requires another
+    gets another: which version a driver gives depends on which was asked for.
+    """
+
+    def __init__(self, port: Port, make_context: MakeContext, door: Door | None = None) -> None:
         self.port = port
-        self.driver: Driver = examine(context, version_code)
-        self.software = software
         self.name, self.grace = "", 0.0
         self.door = door
         up = down = None
@@ -75,7 +79,8 @@ class Worker:
         self.session.connected = False
         self.session.writes.shared = False  # until a client comes near
         self.checker = Checker(self.session.reads)
-        self.interpreter = Interpreter(context, self.session.reads, self)
+        self._make_context = make_context
+        self._make(DEFAULT_REQUIRE)
         self.buffers_run = 0
         self._greeted = False
         self._buffers: deque[tuple[Buffer, bytes]] = deque()
@@ -83,6 +88,12 @@ class Worker:
         self._failed: str | None = None  # why the present epoch's commands are dropped
         self._last_made = DEFAULT_FRAMEBUFFER
         self._over: str | None = None  # why the session has ended; "" after a goodbye
+
+    def _make(self, require: int) -> None:
+        context, version_code = self._make_context(require)
+        self._require = require
+        self.driver: Driver = examine(context, version_code)
+        self.interpreter = Interpreter(context, self.session.reads, self)
 
     def run(self) -> str:
         """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
@@ -139,9 +150,17 @@ class Worker:
             raise ProtocolError(f"{type(message).__name__} out of place")
 
     def _greet(self, hello: Hello) -> None:
+        if hello.version == VERSION and hello.require != self._require:
+            self.interpreter.context.release()
+            try:
+                self._make(hello.require)
+            except Exception as error:
+                self._reply(Refused("context", str(error), VERSION))
+                self._over = str(error)
+                return
         answer = handshake.greet(
             hello,
-            self.software,
+            SOFTWARE,
             MODERNGL,
             self.name,
             STACK_SIZE,
@@ -278,12 +297,10 @@ def _shortened(text_: str) -> str:
     return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
-def make_context(device_index: int | None = None) -> tuple[Any, int]:
+def make_context(require: int, device_index: int | None = None) -> tuple[Any, int]:
     """A fresh EGL context: moderngl's C object, and its version as 330 or 450."""
     settings: dict[str, Any] = {} if device_index is None else {"device_index": device_index}
-    context, version_code = mgl.create_context(
-        glversion=330, mode="standalone", backend="egl", **settings
-    )
+    context, version_code = mgl.create_context(glversion=require, mode="standalone", backend="egl", **settings)
     return context, version_code
 
 
@@ -302,13 +319,12 @@ def main(arguments: list[str]) -> int:
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
     try:
-        context, version_code = make_context(None if index is None else int(index))
+        worker = Worker(port, partial(make_context, device_index=None if index is None else int(index)), door)
     except Exception as error:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
         port.close()
         return 3
     try:
-        worker = Worker(port, context, version_code, door=door)
         port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
         worker.run()
     except PortClosed:

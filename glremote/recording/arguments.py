@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-import zlib
 from typing import Any
 
 import moderngl
 
 Data = bytes | memoryview
 """Contiguous bytes: `len` is their number."""
+PyBUF_SIMPLE, PyBUF_WRITABLE = 0, 1
 
 
 def uint32(value: Any) -> int:
@@ -85,20 +85,13 @@ def data(value: Any) -> Data:
     if type(value) is bytes:
         return value
     try:
-        view = memoryview(value)
-    except TypeError:
-        zlib.crc32(value)  # raises what PyObject_GetBuffer raises
-        raise
-    if not view.c_contiguous:
-        zlib.crc32(value)
-    if not view.nbytes:
-        return b""
-    try:
-        return view.cast("B")
-    except TypeError:  # a format that memoryview cannot cast, such as a structure of numpy's
-        import numpy
+        return memoryview(value).cast("B")
+    except (TypeError, ValueError, BufferError):
+        _get_buffer(value, PyBUF_SIMPLE)
+    import numpy  # for what memoryview cannot cast: a structure of numpy's, its dates, or nothing at all
 
-        return memoryview(numpy.frombuffer(value, numpy.uint8))  # type: ignore[arg-type]
+    found = memoryview(numpy.frombuffer(value, numpy.uint8))  # type: ignore[arg-type]
+    return found if found.nbytes else b""
 
 
 def writable(value: Any) -> memoryview:
@@ -106,26 +99,23 @@ def writable(value: Any) -> memoryview:
     found = data(value)
     if isinstance(found, memoryview) and not found.readonly:
         return found
-    if not memoryview(value).readonly:  # empty
-        return memoryview(bytearray())
-    if isinstance(value, memoryview):
-        raise BufferError("memoryview: underlying buffer is not writable")
-    if type(value).__module__ == "numpy":
-        raise ValueError("buffer source array is read-only")
-    raise BufferError("Object is not writable.")
+    _get_buffer(value, PyBUF_WRITABLE)
+    return memoryview(bytearray())  # it has no bytes
+
+
+def _get_buffer(value: Any, flags: int) -> None:
+    """PyObject_GetBuffer, as moderngl calls it: for the exception that it raises."""
+    view = ctypes.create_string_buffer(256)  # a Py_buffer, which has 80 bytes
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(value), view, flags)
+    ctypes.pythonapi.PyBuffer_Release(view)
 
 
 def numbers(value: Any, counts: tuple[int, ...]) -> tuple[int, ...] | None:
     """As many ints as one of `counts`, from any sequence; None where moderngl's own parsers give up."""
     try:
         items = tuple(value)
-    except TypeError:
-        return None
-    if len(items) not in counts:
-        return None
-    try:
-        return tuple(long(item) for item in items)
-    except (TypeError, OverflowError):
+        return tuple(long(item) for item in items) if len(items) in counts else None
+    except Exception:
         return None
 
 
@@ -186,16 +176,17 @@ def sized(value: Any, size: int) -> Data:
     """The bytes of `value`, which must be `size`."""
     found = data(value)
     if len(found) != size:
-        raise moderngl.Error(f"data size mismatch {_printf(len(found))} != {_printf(size)}")
+        raise moderngl.Error(f"data size mismatch {printf(len(found))} != {printf(size)}")
     return found
 
 
 def out_of_range(offset: int, size: int) -> moderngl.Error:
-    """moderngl prints 64-bit numbers through %d, which shows their lower half."""
-    return moderngl.Error(f"out of range offset = {_printf(offset)} or size = {_printf(size)}")
+    """A range that is not within a buffer."""
+    return moderngl.Error(f"out of range offset = {printf(offset)} or size = {printf(size)}")
 
 
-def _printf(value: int) -> int:
+def printf(value: int) -> int:
+    """A 64-bit number as moderngl prints it through %d: its lower half."""
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 

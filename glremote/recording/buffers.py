@@ -53,8 +53,8 @@ class Buffer(Recorded):
             size = self.length - offset
         if offset < 0 or offset + size > self.length:
             raise a.out_of_range(offset, size)
-        if size < 0:  # OpenGL refuses to map it, as it refuses to map nothing
-            size = 0
+        if size < 0:
+            raise self._unmappable(size)
         return self.recorder.fetch(c.ReadBuffer, size, self.handle, offset)
 
     def read_into(self, data: Any, size: Any, offset: Any, write_offset: Any) -> None:
@@ -79,7 +79,8 @@ class Buffer(Recorded):
         found = a.data(data)
         size = len(found) // count
         if len(found) != size * count:
-            raise Error(f"data ({len(found)} bytes) cannot be divided to {count} equal chunks")
+            sizes = f"data ({a.printf(len(found))} bytes)"
+            raise Error(f"{sizes} cannot be divided to {a.printf(count)} equal chunks")
         start = self._start(start)
         if self._outside(start, size, step, count):
             raise Error("buffer overflow")
@@ -130,11 +131,19 @@ class Buffer(Recorded):
             if length % len(found):
                 raise Error("the chunk does not fit the size")
             weight = len(found)
-        if offset < 0 or length <= 0 or offset + length > self.length:  # OpenGL refuses to map it
-            raise Error("cannot map the buffer")
+        if offset < 0 or length <= 0 or offset + length > self.length:
+            raise self._unmappable(length)
         if chunk is not None:
             span = self.recorder.push(found)
         self.recorder.record(c.BufferClear(self.handle, size, offset, span), weight)
+
+    def _unmappable(self, length: int) -> Error:
+        """A range that OpenGL refuses to map: with an error of its own, which it gets from what is as wrong."""
+        if length:
+            self.recorder.record(c.BufferBindUniformBlock(self.handle, 0xFFFFFFFF, 0, 1))  # GL_INVALID_VALUE
+        else:
+            self.recorder.fetch(c.ReadBuffer, 0, self.handle, 0)  # GL_INVALID_OPERATION, and it raises
+        return Error("cannot map the buffer")
 
     def orphan(self, size: Any) -> None:
         """Give the contents up, and take another size when it is positive."""

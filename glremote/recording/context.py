@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import moderngl
 from moderngl import Error
 
 from glremote.device.remote import RemoteDevice
@@ -103,7 +104,9 @@ class Context:
     def _known(self, attachment: Any) -> bool:
         kind = {Texture: "texture", TextureArray: "texture_array", Renderbuffer: "renderbuffer"}[type(attachment)]
         most = self.info_values["GL_MAX_RENDERBUFFER_SIZE" if kind == "renderbuffer" else "GL_MAX_TEXTURE_SIZE"]
-        if attachment.released or max(attachment.width, attachment.height) > most:
+        if attachment.released or not 0 < attachment.width <= most or not 0 < attachment.height <= most:
+            return False
+        if kind == "texture_array" and not 0 < attachment.layers <= self.info_values["GL_MAX_ARRAY_TEXTURE_LAYERS"]:
             return False
         if kind != "renderbuffer" and attachment.internal_format:
             return False
@@ -336,10 +339,10 @@ class Context:
 
     def _positive(self, command: c.Command, name: str, value: Any) -> None:
         """OpenGL refuses what is not greater than zero, and keeps what it had."""
-        if value > 0:
-            self._set(command, name, value)
-        else:
+        if value <= 0:
             self.recorder.record(command)
+        else:
+            self._set(command, name, value)
 
     @property
     def patch_vertices(self) -> int:
@@ -363,11 +366,10 @@ class Context:
 
     @depth_func.setter
     def depth_func(self, value: Any) -> None:
-        if not isinstance(value, str):
-            raise TypeError("bad argument type for built-in operation")
-        if value not in COMPARE_FUNCS:
+        text = samplers.c_string(value)
+        if text not in COMPARE_FUNCS:
             raise SystemError("error return without exception set")
-        self._set(c.DepthFunc(str(value)), "depth_func", str(value))
+        self._set(c.DepthFunc(text), "depth_func", text)
 
     @property
     def depth_clamp_range(self) -> tuple[float, float] | None:
@@ -376,11 +378,21 @@ class Context:
 
     @depth_clamp_range.setter
     def depth_clamp_range(self, value: Any) -> None:
+        error, found = None, None
         if value is not None:
             if type(value) is not tuple or len(value) != 2:
                 raise SystemError("error return without exception set")
-            value = (a.real(value[0]), a.real(value[1]))
-        self._set(c.DepthClampRange(value), "depth_clamp_range", value)
+            found = [-1.0, -1.0]
+            for index, item in enumerate(value):
+                try:
+                    found[index] = a.real(item)
+                except Exception as caught:
+                    error = caught
+        near_far = None if found is None else (found[0], found[1])
+        self._set(c.DepthClampRange(near_far), "depth_clamp_range", near_far)
+        if error is not None:  # moderngl overlooks it, and Python does not
+            setter = vars(moderngl.Context)["depth_clamp_range"].fset
+            raise SystemError(f"{setter!r} returned a result with an exception set") from error
 
     @property
     def blend_func(self) -> tuple[int, int]:
@@ -469,9 +481,10 @@ class Context:
 
     @front_face.setter
     def front_face(self, value: Any) -> None:
-        if value not in FRONT_FACES:
+        text = samplers.c_string(value)
+        if text not in FRONT_FACES:
             raise Error("invalid front_face")
-        self._set(c.FrontFace(str(value)), "front_face", str(value))
+        self._set(c.FrontFace(text), "front_face", text)
 
     @property
     def cull_face(self) -> str:
@@ -480,9 +493,10 @@ class Context:
 
     @cull_face.setter
     def cull_face(self, value: Any) -> None:
-        if value not in CULL_FACES:
+        text = samplers.c_string(value)
+        if text not in CULL_FACES:
             raise Error("invalid cull_face")
-        self._set(c.CullFace(str(value)), "cull_face", str(value))
+        self._set(c.CullFace(text), "cull_face", text)
 
     @property
     def fbo(self) -> Framebuffer:

@@ -10,6 +10,8 @@ SIZES = {
     "u": 4, "u1": 1, "u2": 2, "u4": 4,
     "x": 1, "x1": 1, "x2": 2, "x4": 4, "x8": 8,
 }  # fmt: skip
+LARGEST = 0x7FFFFFFF
+"""Bytes of a vertex. moderngl counts on in an int, which overflows, and then divides by what may be zero."""
 PER_INSTANCE = 1
 PER_RENDER = 0x7FFFFFFF
 
@@ -58,7 +60,7 @@ def parse(text: str) -> Format | None:
                 nodes.append(node)
         elif char != " ":
             return None
-    if count:
+    if count or size > LARGEST:
         return None
     divisor = {"": 0, "/v": 0, "/i": PER_INSTANCE, "/r": PER_RENDER}.get(text[at:])
     return None if divisor is None else Format(nodes, size, divisor)

@@ -11,7 +11,7 @@ from glremote.protocol import commands as c
 
 from . import arguments as a
 from .buffers import Buffer
-from .objects import Recorded, check_made
+from .objects import Recorded, check_made, type_name
 from .textures import Renderbuffer, Texture, TextureArray
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Framebuffer(Recorded):
             self.recorder.record(c.FramebufferReadInto(self.handle, data.handle, *fields, write_offset))
             return size
         memory = a.writable(data)
-        if len(memory) < write_offset + size:
+        if write_offset < 0 or len(memory) < write_offset + size:  # moderngl writes before the memory's beginning
             raise Error("the buffer is too small")
         sink = memory[write_offset : write_offset + size]
         self.recorder.fetch(c.ReadFramebuffer, size, self.handle, *fields, sink=sink)
@@ -149,16 +149,20 @@ class Framebuffer(Recorded):
         if self.draw_buffers == 1:
             masks[0] = _mask(value)
         else:
-            try:
-                items = tuple(value)
-            except TypeError:
-                raise Error("invalid color mask") from None
+            items = _items(value)
             if len(items) > 64:
                 raise Error(f"too many color masks ({len(items)}), the maximum is 64")
-            for index, item in enumerate(items):
-                mask = _mask(item)
-                if index < len(masks):
-                    masks[index] = mask
+            try:
+                for index, item in enumerate(items):
+                    mask = _mask(item)
+                    if index < len(masks):
+                        masks[index] = mask
+            except Error:  # those before it are set
+                self._set_color_masks(masks)
+                raise
+        self._set_color_masks(masks)
+
+    def _set_color_masks(self, masks: list[c.Mask]) -> None:
         if masks:
             self.recorder.record(c.FramebufferColorMask(self.handle, tuple(masks)))
         self._color_masks = masks
@@ -172,7 +176,7 @@ class Framebuffer(Recorded):
     def depth_mask(self, value: Any) -> None:
         self.context.check()
         if value is not True and value is not False:
-            raise Error(f"the depth_mask must be a bool not {type(value).__name__}")
+            raise Error(f"the depth_mask must be a bool not {type_name(value)}")
         self.recorder.record(c.FramebufferDepthMask(self.handle, value))
         self._depth_mask = value
 
@@ -197,13 +201,20 @@ class Framebuffer(Recorded):
 
 
 def _mask(value: Any) -> c.Mask:
-    try:
-        items = tuple(value)
-    except TypeError:
-        raise Error("invalid color mask") from None
+    items = _items(value)
     if len(items) != 4:
         raise Error("invalid color mask")
-    return tuple(map(bool, items))  # type: ignore[return-value]
+    try:
+        return tuple(map(bool, items))  # type: ignore[return-value]
+    except Exception:
+        raise Error("invalid color mask") from None
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(value)
+    except Exception:
+        raise Error("invalid color mask") from None
 
 
 def framebuffer(context: Context, color_attachments: Any, depth_attachment: Any) -> tuple[Framebuffer, Any, int, int]:
@@ -251,4 +262,4 @@ def empty_framebuffer(context: Context, size: Any, layers: Any = 0, samples: Any
     made = Framebuffer(context, (width, height), samples, 0, False)
     context.recorder.make(made, c.MakeEmptyFramebuffer(made.handle, (width, height), layers, samples))
     context.recorder.ask(c.CheckFramebuffer, made.handle)
-    return made, (width, height), samples, made.glo
+    return made, (made.width, made.height), a.int32(samples), made.glo

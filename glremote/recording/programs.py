@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +135,12 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
     sources: Any = tuple(None if shader is None else _source(context, shader) for shader in shaders)
     if not all(isinstance(name, str) for name in names):
         raise Error("invalid varyings")
-    outputs = {str(name): a.int32(operator.index(location)) for name, location in fragment_outputs.items()}
+    outputs: dict[str, int] = {}
+    if isinstance(fragment_outputs, dict):  # what is no dictionary is overlooked
+        for name, location in fragment_outputs.items():
+            if not isinstance(name, str):
+                raise TypeError("bad argument type for built-in operation")
+            outputs[str(name)] = a.long(location)
     for name in (*names, *outputs):
         name.encode()  # what is no UTF-8 raises here
     weight = sum(len(source or b"") for source in sources)
@@ -156,7 +160,7 @@ def _source(context: Context, shader: Any) -> bytes:
     if isinstance(shader, str):
         return str(resolve_includes(context, shader)).encode()
     if isinstance(shader, bytes):
-        return shader
+        return bytes(memoryview(shader))
     raise Error("wrong shader source type")
 
 

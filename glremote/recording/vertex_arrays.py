@@ -162,6 +162,15 @@ class VertexArray(Recorded):
         self._record("instances", c.VertexArrayInstances(self.handle, found & 0xFFFFFFFF))
         self._instances = a.int32(found)
 
+    @property
+    def subroutines(self) -> Any:
+        """moderngl's Python has them, and its C code lost them."""
+        raise AttributeError("'mgl.VertexArray' object has no attribute 'subroutines'")
+
+    @subroutines.setter
+    def subroutines(self, value: Any) -> None:
+        raise AttributeError("'mgl.VertexArray' object has no attribute 'subroutines'")
+
     def restore(self) -> Iterator[c.Command]:
         """See Recorded.restore."""
         yield from self._set.values()
@@ -183,7 +192,7 @@ def vertex_array(
     check_made(index_buffer)
     if program.context is not context:
         raise Error("the program belongs to a different context")
-    if isinstance(index_buffer, Recorded) and index_buffer.context is not context:
+    if index_buffer is not None and getattr(index_buffer, "context", None) is not context:
         raise Error("the index_buffer belongs to a different context")
     parsed = [_check_content(context, i, item) for i, item in enumerate(content)]
     if index_buffer is not None and type(index_buffer) is not Buffer:
