@@ -121,7 +121,7 @@ def read_token(file: Path | None) -> str | None:
     help="How long a context is kept for a client whose connection broke.",
 )
 @click.option(
-    "--warm", type=click.IntRange(0), default=1, show_default=True, help="How many workers are started in advance."
+    "--warm", type=click.IntRange(0), default=2, show_default=True, help="How many workers are started in advance."
 )
 @click.option(
     "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."

@@ -42,6 +42,9 @@ MOST_FRAMES = 8
 """How many websocket frames may wait for a worker before the gateway stops reading from their client."""
 WRITE_LIMIT = (1 << 20, 1 << 18)
 """How many bytes may wait for a client before the gateway stops reading from its worker, and starts again."""
+WARM_LATER = 3.0
+"""Seconds after which a warm worker that was taken is replaced, if others are left: starting one takes a processor from
+the session that has just begun. At the end of a session it is replaced at once."""
 REMEMBERED = 1000
 """Of so many sessions that have ended it is known why, for a client that comes back later."""
 
@@ -113,7 +116,10 @@ class Gateway:
                 worker = None
         if worker is None:
             worker = await Worker.start(self.options)
-        self._warm_up()
+        if self._warm:
+            asyncio.get_running_loop().call_later(WARM_LATER, self._warm_up)
+        else:
+            self._warm_up()
         return worker
 
     def _warm_up(self) -> None:
@@ -191,6 +197,7 @@ class Gateway:
     def forget(self, session: Session, reason: str) -> None:
         """A session is ending: nobody can come back to it."""
         if self._sessions.pop(session.name, None) is not None:
+            self._warm_up()
             self._ended[session.name] = reason
             if len(self._ended) > REMEMBERED:
                 del self._ended[next(iter(self._ended))]

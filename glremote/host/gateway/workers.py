@@ -35,7 +35,7 @@ class Options:
     bind: str = "127.0.0.1"
     port: int = 8765
     max_sessions: int = 16
-    warm: int = 1
+    warm: int = 2
     grace: float = 60.0
     device_index: int | None = None
     near: bool = True
