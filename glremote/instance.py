@@ -19,10 +19,12 @@ from .device.devices import LocalDevice
 from .device.remote import RemoteDevice, close_all
 from .device.road import Connector
 from .link import websocket
+from .protocol.errors import HostError
 from .recording.context import Context
 from .recording.facade import MODERNGL, facade
 from .version import VERSION
 
+INSTALL = "on Debian or Ubuntu install a driver with `apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
 SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swrast", "software")
 
 
@@ -94,7 +96,15 @@ class Instance:
         settings.setdefault("backend", "egl")
         if device_index is not None:
             settings["device_index"] = device_index
-        ctx = plain_create_context(require=require, standalone=True, **settings)
+        try:
+            ctx = plain_create_context(require=require, standalone=True, **settings)
+        except Exception as error:
+            if type(error) is not Exception or "eglCreateContext" in str(error):
+                raise
+            raise HostError(  # glcontext's, where it finds no driver
+                f"no OpenGL through EGL on this machine ({error}): name a host with create_context(\"ws://...\") or "
+                f"GLREMOTE_HOST, or {INSTALL}"
+            ) from error
         renderer = ctx.info["GL_RENDERER"]
         self._devices[ctx] = LocalDevice(renderer, reason)
         if renderer.lower().startswith(SOFTWARE_RENDERERS):

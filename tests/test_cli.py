@@ -291,6 +291,43 @@ def test_run_renders_on_the_host(served: LocalHost, tmp_path: Path) -> None:
     assert json.loads(done.stdout) == expected, done.stderr
 
 
+WINDOW = """
+import moderngl, sys
+arguments = eval(sys.argv[1])
+ctx = getattr(moderngl, arguments.pop("make"))(**arguments)
+assert moderngl.get_context() is ctx
+if ctx.screen is None:
+    ctx.simple_framebuffer((3, 2)).use()
+else:
+    assert ctx.screen.size == (1280, 720)
+    assert ctx.fbo is ctx.screen
+ctx.clear(0.0, 1.0, 0.0, 1.0)
+print(ctx.screen is None, type(ctx.mglo).__module__, ctx.fbo.read((1, 1)).hex())
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "standalone"),
+    [
+        ({"make": "create_context", "standalone": True, "backend": "egl"}, True),
+        ({"make": "create_context", "standalone": True}, True),
+        ({"make": "create_standalone_context"}, True),
+        ({"make": "create_standalone_context", "backend": "egl", "require": 330}, True),
+        ({"make": "create_context"}, False),
+        ({"make": "create_context", "require": 330}, False),
+        ({"make": "get_context"}, False),
+    ],
+)
+def test_run_makes_every_context_on_the_host(
+    arguments: dict[str, object], standalone: bool, served: LocalHost, tmp_path: Path
+) -> None:
+    (tmp_path / "window.py").write_text(WINDOW)
+    done = glremote_(
+        "run", "--host", served.url, "window.py", repr(arguments), cwd=tmp_path, GLREMOTE_TOKEN=served.token
+    )
+    assert done.stdout == f"{standalone} glremote.recording.context 00ff00\n", done.stderr
+
+
 def test_run_says_in_one_line_why_there_is_no_context(served: LocalHost, tmp_path: Path) -> None:
     (tmp_path / "render.py").write_text(RENDER)
     assert f"{NOWHERE}: no host answers" in one_line(glremote_("run", "--host", NOWHERE, "render.py", cwd=tmp_path))

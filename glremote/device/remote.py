@@ -113,6 +113,10 @@ class RemoteDevice:
             self._reconnect(contextlib.nullcontext())
         return session
 
+    def __repr__(self) -> str:
+        state = "lost" if self.lost is not None else "near" if self.near else "connected"
+        return f"<RemoteDevice {self.host}: {self.renderer}, {state}>"
+
     @property
     def near(self) -> bool:
         """Whether everything goes past the gateway, and through shared memory."""

@@ -1,0 +1,364 @@
+"""Programs: every stage, from every kind of source; members as the driver reflects them, and its log where it refuses."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import moderngl
+import numpy as np
+import pytest
+
+import glremote
+from tests.recording.raising import raised
+
+Error = moderngl.Error
+NewContext = Callable[..., moderngl.Context]
+
+VERTEX = "#version 330\nin vec4 p;\nvoid main() { gl_Position = p; }"
+FRAGMENT = "#version 330\nout vec4 color;\nvoid main() { color = vec4(1.0); }"
+CORNERS = "#version 330\nvoid main() { gl_Position = vec4(vec2(gl_VertexID & 1, gl_VertexID >> 1) * 4.0 - 1.0, 0, 1); }"
+RICH_VERTEX = """#version 430
+struct Lamp { vec3 at; float range[2]; };
+in vec2 in_vert; in mat3x2 in_matrix; in ivec3 in_int; in uint in_uint; in float in_array[2]; in float unused;
+uniform Lamp lamps[2]; uniform mat4 camera; uniform vec2 offsets[3];
+uniform Block { vec4 tint; mat4 more; }; uniform Blocks { vec4 tints[2]; } blocks[2];
+layout(std430, binding=3) buffer Storage { float values[]; };
+out vec3 shade;
+void main() {
+    gl_Position = camera * vec4(in_vert + in_matrix * vec3(1.0) + offsets[2], in_array[1], 1.0)
+        + tint * float(in_int.x) + blocks[0].tints[0] + blocks[1].tints[1] + float(in_uint) + more[1];
+    shade = lamps[0].at * lamps[1].range[1] + lamps[1].at * lamps[0].range[0] + values[1];
+}"""
+RICH_FRAGMENT = """#version 430
+in vec3 shade; out vec4 color; uniform sampler2D image; uniform usampler3D volume; uniform bool on; uniform dvec2 d;
+layout(rgba8) uniform image2D target;
+void main() {
+    color = texture(image, shade.xy) + vec4(texture(volume, shade)) + float(d.y);
+    if (on) imageStore(target, ivec2(0), color);
+}"""
+CONTROL = """#version 430
+layout(vertices=3) out; uniform float level;
+void main() {
+    gl_out[gl_InvocationID].gl_Position = gl_in[gl_InvocationID].gl_Position;
+    gl_TessLevelOuter[0] = gl_TessLevelOuter[1] = gl_TessLevelOuter[2] = gl_TessLevelInner[0] = level;
+}"""
+EVALUATION = """#version 430
+layout(triangles) in;
+void main() { gl_Position = gl_in[0].gl_Position * gl_TessCoord.x + gl_in[1].gl_Position * gl_TessCoord.y
+    + gl_in[2].gl_Position * gl_TessCoord.z; }"""
+GEOMETRY = """#version 330
+layout({input}) in; layout({output}, max_vertices={count}) out; out float b;
+void main() {{ for (int i = 0; i < {count}; ++i) {{ b = float(i); gl_Position = gl_in[0].gl_Position; EmitVertex(); }} }}"""
+CAPTURED = """#version 330
+in float a; out float b; out vec2 c; flat out ivec3 d; out float e[2];
+void main() { b = a; c = vec2(a, -a); d = ivec3(a); e[0] = a; e[1] = a + 1.0; }"""
+COMPUTE = """#version 430
+layout(local_size_x=1) in; uniform uint k; layout(std430, binding=0) buffer Out { uint o[]; };
+void main() { o[gl_WorkGroupID.x] = k + gl_WorkGroupID.x + 10u * gl_WorkGroupID.y + 100u * gl_WorkGroupID.z; }"""
+
+
+def described(program: Any) -> list[Any]:
+    """A program as it shows itself: members in order with all their attributes, and its own properties."""
+
+    def member(thing: Any) -> Any:
+        facts = {name: value for name, value in vars(thing).items() if name not in ("program_obj", "ctx")}
+        return type(thing), repr(thing), thing.mglo is thing, facts
+
+    found: list[Any] = [(name, member(program[name])) for name in program]
+    for name in ("geometry_input", "geometry_output", "geometry_vertices", "is_transform", "subroutines"):
+        found.append((name, getattr(program, name, None)))
+    found.append(getattr(program, "_attribute_locations", None))
+    found.extend((k, member(v)) for k, v in getattr(program, "_attribute_types", {}).items())
+    return [*found, type(program.glo), program.extra, program.ctx.version_code]
+
+
+MAKERS: dict[str, Callable[[Any], Any]] = {
+    "plain shaders": lambda ctx: ctx.program(VERTEX, FRAGMENT),
+    "no fragment shader": lambda ctx: ctx.program(VERTEX),
+    "no vertex shader": lambda ctx: ctx.program(None, FRAGMENT),
+    "much": lambda ctx: ctx.program(RICH_VERTEX, RICH_FRAGMENT),
+    "tessellation": lambda ctx: ctx.program(
+        VERTEX, FRAGMENT, tess_control_shader=CONTROL, tess_evaluation_shader=EVALUATION
+    ),
+    "varyings": lambda ctx: ctx.program(CAPTURED, varyings=["c", "b", "d", "e[1]", "gl_Position"]),
+    "one varying": lambda ctx: ctx.program(CAPTURED, varyings="b"),
+    "separate varyings": lambda ctx: ctx.program(CAPTURED, varyings=("b", "e"), varyings_capture_mode="separate"),
+    "gaps in the varyings": lambda ctx: ctx.program(CAPTURED, varyings=["b", "gl_SkipComponents2", "gl_NextBuffer", "c"]),
+    "a varying named as an attribute": lambda ctx: ctx.program(CAPTURED.replace("b", "a0"), varyings=["a0"]),
+    "own attribute locations": lambda ctx: ctx.program(RICH_VERTEX, RICH_FRAGMENT, attributes=["in_vert", "x"]),
+    "compute": lambda ctx: ctx.compute_shader(COMPUTE),
+}  # fmt: skip
+for _input, _output, _count in (
+    ("points", "points", 1), ("lines", "line_strip", 2), ("lines_adjacency", "points", 3),
+    ("triangles", "triangle_strip", 4), ("triangles_adjacency", "line_strip", 5),
+):  # fmt: skip
+    MAKERS[f"{_input} to {_output}"] = lambda ctx, i=_input, o=_output, n=_count: ctx.program(
+        VERTEX, FRAGMENT, GEOMETRY.format(input=i, output=o, count=n), varyings=["b"]
+    )
+
+
+def test_reflection(ctx: moderngl.Context, new_context: NewContext) -> None:
+    found = {name: described(make(ctx)) for name, make in MAKERS.items()}
+    assert ctx.error == "GL_NO_ERROR"
+    plain = new_context("plain")
+    for name, make in MAKERS.items():
+        assert found[name] == described(make(plain)), name
+
+
+def test_what_members_there_are(ctx: moderngl.Context) -> None:
+    program = ctx.program(RICH_VERTEX, RICH_FRAGMENT)
+    kinds = [type(program[name]).__name__ for name in program]
+    assert sorted(kinds, key=["Attribute", "Varying", "Uniform", "UniformBlock", "StorageBlock"].index) == kinds
+    assert {"lamps[0].at", "lamps[1].range", "offsets", "Block", "Storage", "in_array"} <= set(program)
+    assert "unused" not in program and "tint" not in program and 1 not in program
+    assert program.get("unused", None) is None and program.get("camera", 5) is program["camera"]
+    assert (repr(program["in_vert"])[:12], repr(program["Storage"])) == ("<Attribute: ", "<StorageBlock: 0>")
+    for key in ("unused", "tint", "", 5, None):
+        assert raised(program.__getitem__, key) == (KeyError, repr(key))
+        assert raised(program.__setitem__, key, 1) == (KeyError, repr(key))
+    assert raised(program.get, "camera")[0] is TypeError  # the default has no default
+    assert raised(len, program) == (TypeError, "object of type 'Program' has no len()")
+    program["in_vert"] = 1  # type: ignore[assignment]
+    assert program["in_vert"].value == 1  # type: ignore[union-attr]  # an attribute in Python only
+    compute = ctx.compute_shader(COMPUTE)
+    assert sorted(compute) == ["Out", "k"] and compute.get("x", 7) == 7
+    assert not hasattr(compute, "geometry_input") and not hasattr(compute, "is_transform")
+    assert ctx.error == "GL_NO_ERROR"
+
+
+def test_geometry(ctx: moderngl.Context) -> None:
+    def facts(program: Any) -> tuple[Any, ...]:
+        return program.geometry_input, program.geometry_output, program.geometry_vertices, program.is_transform
+
+    assert facts(MAKERS["lines_adjacency to points"](ctx)) == (moderngl.LINES_ADJACENCY, moderngl.POINTS, 3, False)
+    assert facts(MAKERS["triangles to triangle_strip"](ctx)) == (moderngl.TRIANGLES, moderngl.TRIANGLES, 4, False)
+    assert facts(ctx.program(VERTEX)) == (None, None, 0, True)
+
+
+# --- sources
+
+
+class Source:
+    """Something that gives a source."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def to_shader_source(self) -> Any:
+        if isinstance(self.source, Exception):
+            raise self.source
+        return self.source
+
+
+class Bytes(bytes):
+    """No bytes of Python's own."""
+
+
+def test_kinds_of_sources(ctx: moderngl.Context) -> None:
+    expected = described(ctx.program(VERTEX, FRAGMENT))
+    for vertex in (
+        VERTEX.encode(), Bytes(VERTEX.encode()), Source(VERTEX), Source(VERTEX.encode()), "\n \t" + VERTEX + "\n\n",
+        VERTEX + "\n// \u00e9\u6f22", VERTEX.encode() + b"\n// \xff", VERTEX.encode() + b"\0 what is this",
+    ):  # fmt: skip
+        assert described(ctx.program(vertex, Source(FRAGMENT))) == expected  # type: ignore[arg-type]
+    wrong: tuple[tuple[type[Exception], str, Any], ...] = (
+        (Error, "wrong shader source type", 5),
+        (Error, "wrong shader source type", bytearray(VERTEX.encode())),
+        (Error, "wrong shader source type", [VERTEX]),
+        (Error, "wrong shader source type", Source(None)),
+        (Error, "wrong shader source type", Source(Source(VERTEX))),
+        (ZeroDivisionError, "no source", Source(ZeroDivisionError("no source"))),
+    )
+    for kind, text, source in wrong:
+        assert raised(ctx.program, source, FRAGMENT) == (kind, text)
+        assert raised(ctx.compute_shader, source) == (kind, text)
+    assert ctx.error == "GL_NO_ERROR"
+
+
+def test_includes(ctx: moderngl.Context) -> None:
+    assert ctx.includes == {} and ctx.includes is ctx.includes
+    ctx.includes["one"] = "vec4 one() { return vec4(1.0); }"
+    ctx.includes["two"] = '#include "one"'
+    fragment = '#version 330\n#include   "one" // #include "one"\nout vec4 color;\nvoid main() {{ color = {}; }}'
+    assert raised(ctx.program, VERTEX, fragment.format("one()"))[0] is Error  # it is there twice
+    fragment = fragment.replace(' // #include "one"', "")
+    assert list(ctx.program(VERTEX, fragment.format("one()"))) == ["p"]
+    missing = (KeyError, "'cannot include \"three\"'")
+    assert raised(ctx.program, VERTEX, '#version 330\n// #include "three"') == missing
+    assert raised(ctx.compute_shader, '#version 430\n#include "three"\nvoid main() {}') == missing
+    assert raised(ctx.program, '#version 330\n#include "two"', FRAGMENT)[0] is Error  # one inside of another stays
+    assert raised(ctx.program, b'#version 330\n#include "one"', FRAGMENT)[0] is Error  # and so does one in bytes
+    del ctx.includes["one"]
+    assert raised(ctx.program, VERTEX, fragment)[0] is KeyError
+    ctx.includes["one"] = 5  # type: ignore[assignment]
+    assert raised(ctx.program, VERTEX, fragment)[0] is TypeError
+
+
+STAGES = {
+    "vertex_shader": "=============", "fragment_shader": "===============", "geometry_shader": "===============",
+    "tess_control_shader": "===================", "tess_evaluation_shader": "======================",
+    "compute_shader": "==============",
+}  # fmt: skip
+REFUSED = (
+    "", "error", "\n\n#version 330\n\nerror", b"\n\n#version 330\n\nerror", "#version 999\nvoid main() {}",
+    "#version 430\nvoid main() { undefined(); }", "#version 430\nin vec4 p;\nvoid main() { float x = p; }",
+)  # fmt: skip
+
+
+def test_logs_are_the_drivers(ctx: moderngl.Context, new_context: NewContext) -> None:
+    def logs(ctx: Any) -> list[str]:
+        found = []
+        for stage in STAGES:
+            for source in REFUSED:
+                sources = {"vertex_shader": VERTEX, "fragment_shader": FRAGMENT, stage: source}
+                make = ctx.compute_shader if stage == "compute_shader" else ctx.program
+                kind, text = raised(make, *([source] if stage == "compute_shader" else []), **(
+                    {} if stage == "compute_shader" else sources
+                ))  # fmt: skip
+                assert kind is Error
+                head = f"GLSL Compiler failed\n\n{stage}\n{STAGES[stage]}\n"
+                assert text.startswith(head) or text.startswith("GLSL Linker failed\n\nProgram\n=======\n")
+                found.append(text)
+        for arguments in (
+            (), (VERTEX, None, GEOMETRY.format(input="points", output="points", count=1).replace("{ b", "{ c")),
+            ("#version 330\nvoid main() {}", "#version 330\nin vec4 v; out vec4 c; void main() { c = v; }"),
+            ("#version 330\nout vec2 v; void main() { v = vec2(0); }",
+             "#version 330\nin vec4 v; out vec4 c; void main() { c = v; }"),
+        ):  # fmt: skip
+            found.append(raised(ctx.program, *arguments)[1])
+        found.append(raised(ctx.program, CAPTURED, varyings=["nothing"])[1])
+        found.append(raised(ctx.program, CAPTURED, varyings=["b", "b"])[1])
+        found.append(raised(ctx.program, VERTEX, FRAGMENT, fragment_outputs={"color": 100})[1])
+        return found
+
+    found = logs(ctx)
+    ctx.clear_errors()
+    assert list(ctx.program(VERTEX, FRAGMENT)) == ["p"]
+    assert ctx.error == "GL_NO_ERROR"
+    assert "0:3(1)" in found[2] or ctx.info["GL_RENDERER"][:8] != "llvmpipe"  # counted from the text that was stripped
+    assert found == logs(new_context("plain"))
+
+
+WRONG: tuple[tuple[type[Exception], str, dict[str, Any]], ...] = (
+    (ValueError, "varyings_capture_mode must be interleaved or separate", {"varyings_capture_mode": "both"}),
+    (Error, "invalid varyings", {"varyings": ["b", None]}),
+    (Error, "invalid varyings", {"varyings": [b"b"]}),
+    (TypeError, "'int' object is not iterable", {"varyings": 5}),
+    (TypeError, "bad argument type for built-in operation", {"fragment_outputs": {1: 1}}),
+    (TypeError, "'float' object cannot be interpreted as an integer", {"fragment_outputs": {"x": 1.5}}),
+    (OverflowError, "Python int too large to convert to C long", {"fragment_outputs": {"x": 1 << 63}}),
+)
+
+
+def test_wrong_arguments(ctx: moderngl.Context) -> None:
+    for kind, text, more in WRONG:
+        assert raised(ctx.program, CAPTURED, **more) == (kind, text)
+        ctx.clear_errors()
+    for odd in ([("x", 1)], "x", 1, ()):  # what is no dictionary is overlooked
+        ctx.program(VERTEX, FRAGMENT, fragment_outputs=odd)  # type: ignore[arg-type]
+    assert ctx.error == "GL_NO_ERROR"
+
+
+# --- what it does
+
+
+def test_fragment_outputs(ctx: moderngl.Context) -> None:
+    fragment = "#version 330\nout float a, b;\nvoid main() { a = 1.0; b = 2.0; }"
+    fbo = ctx.framebuffer([ctx.texture((1, 1), 1, dtype="f4") for _ in range(3)])
+    fbo.use()
+    outputs: tuple[tuple[Any, list[float]], ...] = (
+        ({"a": 0, "b": 1}, [1, 2, 0]),
+        ({"a": 2, "b": np.int64(0)}, [2, 0, 1]),
+        ({"b": True, "a": 0, "nothing": 5}, [1, 2, 0]),
+    )
+    for outputs_, expected in outputs:
+        fbo.clear()
+        ctx.vertex_array(ctx.program(CORNERS, fragment, fragment_outputs=outputs_), []).render(vertices=3)
+        found = [fbo.read(components=1, attachment=n, dtype="f4") for n in range(3)]
+        assert [struct.unpack("f", data)[0] for data in found] == expected
+    assert ctx.error == "GL_NO_ERROR"
+
+
+@pytest.mark.parametrize("mode", ("interleaved", "separate"))
+def test_varyings(ctx: moderngl.Context, mode: str) -> None:
+    program = ctx.program(CAPTURED, varyings=["c", "b"], varyings_capture_mode=mode)
+    assert [(v.name, v.number, v.array_length, v.dimension) for v in (program["c"], program["b"])] == [  # type: ignore[union-attr]
+        ("c", 0, 1, 0), ("b", 1, 1, 0)
+    ]  # fmt: skip
+    array = ctx.vertex_array(program, [(ctx.buffer(struct.pack("2f", 1.0, 2.0)), "f", "a")])
+    outputs = [ctx.buffer(bytes(32)) for _ in range(2 if mode == "separate" else 1)]
+    array.transform(outputs)
+    found = [np.frombuffer(output.read(), "f4").tolist() for output in outputs]
+    if mode == "separate":
+        assert found == [[1, -1, 2, -2, 0, 0, 0, 0], [1, 2, 0, 0, 0, 0, 0, 0]]
+    else:
+        assert found == [[1, -1, 1, 2, -2, 2, 0, 0]]
+    assert ctx.error == "GL_NO_ERROR"
+
+
+def test_tessellation_and_geometry_draw(ctx: moderngl.Context) -> None:
+    fbo = ctx.framebuffer(ctx.texture((2, 2), 1))
+    fbo.use()
+    count = GEOMETRY.format(input="triangles", output="triangle_strip", count=3).replace("gl_in[0]", "gl_in[i]")
+    for geometry in (None, count):
+        fbo.clear()
+        program = ctx.program(CORNERS, FRAGMENT, geometry, CONTROL, EVALUATION)
+        program["level"] = 3.0
+        ctx.vertex_array(program, []).render(moderngl.PATCHES, vertices=3)
+        assert fbo.read(components=1) == b"\xff" * 4
+    assert ctx.error == "GL_NO_ERROR"
+
+
+def test_compute(ctx: Any) -> None:
+    shader, out = ctx.compute_shader(COMPUTE), ctx.buffer(bytes(16))
+    out.bind_to_storage_buffer(0)
+    shader["k"] = 7
+
+    def seen() -> list[int]:
+        ctx.memory_barrier()
+        data = out.read()
+        out.clear()
+        return list(struct.unpack("4I", data))
+
+    shader.run(3)
+    assert seen() == [7, 8, 9, 0]
+    shader.run(group_x=np.int32(1), group_y=1)
+    assert seen() == [7, 0, 0, 0]
+    shader.run(0)
+    shader.run(1, 0, 1)
+    assert seen() == [0] * 4
+    groups = ctx.buffer(struct.pack("6I", 9, 2, 1, 1, 4, 1))
+    shader.run_indirect(groups, 4)
+    assert seen() == [7, 8, 0, 0]
+    assert ctx.error == "GL_NO_ERROR"
+    shader.run(1 << 20)
+    assert ctx.error == "GL_INVALID_VALUE"
+    shader.run_indirect(groups, 3)
+    assert ctx.error == "GL_INVALID_VALUE"
+    shader.run_indirect(groups, 16)
+    assert ctx.error == "GL_INVALID_OPERATION"
+    assert raised(shader.run, 1.0) == (TypeError, "'float' object cannot be interpreted as an integer")
+    assert raised(shader.run_indirect, None) == (AttributeError, "'NoneType' object has no attribute 'mglo'")
+    text = "argument 1 must be mgl.Buffer, not mgl.Texture"
+    assert raised(shader.run_indirect, ctx.texture((1, 1), 4)) == (TypeError, text)
+    assert raised(shader.run_indirect, groups, "1")[0] is TypeError
+
+
+def test_a_program_waits_once(remote: moderngl.Context) -> None:
+    device: Any = glremote.device(remote)
+    before = device.measure().waits
+    program = remote.program(RICH_VERTEX, RICH_FRAGMENT)
+    assert device.measure().waits == before + 1
+    for name in program:
+        member: Any = program[name]
+        if hasattr(member, "binding"):
+            member.binding = member.binding
+        elif hasattr(member, "write"):
+            member.write(member.read())
+    shader = remote.compute_shader(COMPUTE)
+    shader["k"] = 1
+    shader.run()
+    program.release()
+    assert device.measure().waits == before + 2
