@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import moderngl
@@ -237,6 +239,27 @@ def test_not_raised_in_place_of_an_exception(ctx: moderngl.Context, saboteur: Sa
     with pytest.raises(glremote.Fault):
         ctx.finish()
     ctx.finish()
+
+
+def test_unraised_fault_is_written_at_exit() -> None:
+    program = """
+import sys, moderngl, glremote
+from glremote.host.inprocess import InProcessHost
+host = InProcessHost()
+ctx = glremote.instance().connect(host.connect, "in-process", "a test")
+(worker,) = host.workers.values()
+run = worker.interpreter.run
+def fail(command):
+    raise moderngl.Error("sabotage")
+worker.interpreter.run = fail
+ctx.enable(moderngl.BLEND)
+recorder = ctx.mglo.recorder
+recorder.flush()
+recorder.device.wait_until(lambda: recorder._fault is not None)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "a fault that was not raised: sabotage" in done.stderr
 
 
 def test_unraised_fault_is_written_at_release(

@@ -78,6 +78,7 @@ class RemoteDevice:
         self.on_fault: Callable[[Fault], None] = lambda fault: None
         self.on_lost: Callable[[], None] = lambda: None
         self.on_idle: Callable[[], float | None] = lambda: None
+        self.on_exit: Callable[[], None] = self.close
         self._tickets: dict[int, Pending] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
@@ -444,7 +445,7 @@ def _after_fork() -> None:
 def close_all() -> None:
     """At the end of the process: say goodbye for every session that is still open."""
     for device in list(_devices.values()):
-        device.close()
+        device.on_exit()
 
 
 if hasattr(os, "register_at_fork"):

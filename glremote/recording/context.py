@@ -13,7 +13,7 @@ from glremote.device.remote import RemoteDevice
 from glremote.protocol import commands as c
 
 from . import arguments as a
-from . import buffers, framebuffers, programs, queries, samplers, scopes, textures, vertex_arrays
+from . import buffers, framebuffers, making_textures, programs, queries, samplers, scopes, vertex_arrays
 from .buffers import Buffer
 from .faults import is_made
 from .framebuffers import Framebuffer
@@ -134,28 +134,28 @@ class Context:
         return buffers.buffer(self, data, reserve, dynamic)
 
     def texture(self, *arguments: Any) -> Any:
-        """See textures.py."""
-        return textures.texture(self, *arguments)
+        """See making_textures.py."""
+        return making_textures.texture(self, *arguments)
 
     def texture3d(self, *arguments: Any) -> Any:
-        """See textures.py."""
-        return textures.texture3d(self, *arguments)
+        """See making_textures.py."""
+        return making_textures.texture3d(self, *arguments)
 
     def texture_array(self, *arguments: Any) -> Any:
-        """See textures.py."""
-        return textures.texture_array(self, *arguments)
+        """See making_textures.py."""
+        return making_textures.texture_array(self, *arguments)
 
     def texture_cube(self, *arguments: Any) -> Any:
-        """See textures.py."""
-        return textures.texture_cube(self, *arguments)
+        """See making_textures.py."""
+        return making_textures.texture_cube(self, *arguments)
 
     def depth_texture(self, *arguments: Any) -> Any:
-        """See textures.py."""
-        return textures.depth_texture(self, *arguments)
+        """See making_textures.py."""
+        return making_textures.depth_texture(self, *arguments)
 
     def depth_texture_cube(self, *arguments: Any) -> Any:
-        """See textures.py."""
-        return textures.depth_texture_cube(self, *arguments)
+        """See making_textures.py."""
+        return making_textures.depth_texture_cube(self, *arguments)
 
     def framebuffer(self, color_attachments: Any, depth_attachment: Any) -> Any:
         """See framebuffers.py."""

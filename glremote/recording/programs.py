@@ -32,7 +32,6 @@ BOOLS = frozenset((0x8B56, 0x8B57, 0x8B58, 0x8B59))
 """GL_BOOL and its vectors: what is not zero reads back as 1 (OpenGL 4.6 core, 7.6.1)."""
 LARGEST_SOURCES = LARGEST * 3 // 4
 """Bytes of a program's sources together: they go inside one command."""
-IMAGE_2D = 0x904D
 SAMPLERS = frozenset(kind for kind, (_, count, _, fmt) in UNIFORM_LOOKUP_TABLE.items() if fmt == "1i") - {
     0x1404, 0x8B56,
 }  # fmt: skip
@@ -86,16 +85,16 @@ class Program(Recorded):
         self.recorder.record(command, len(data))
         if gl_type not in UNIFORM_LOOKUP_TABLE or self.released:
             return
-        if gl_type in SAMPLERS and not self._units_exist(gl_type, data):
+        if gl_type in SAMPLERS and not self._units_exist(data):
             return
         if gl_type in BOOLS:
             data = b"".join(b"\1\0\0\0" if any(data[i : i + 4]) else b"\0\0\0\0" for i in range(0, len(data), 4))
         self.values[location] = data
         self.writes[location] = command
 
-    def _units_exist(self, gl_type: int, data: bytes) -> bool:
-        info = self.context.info_values
-        most = info["GL_MAX_IMAGE_UNITS" if gl_type == IMAGE_2D else "GL_MAX_COMBINED_TEXTURE_IMAGE_UNITS"]
+    def _units_exist(self, data: bytes) -> bool:
+        # of images too: moderngl's info has no GL_MAX_IMAGE_UNITS, which is the same number in Mesa
+        most = self.context.info_values["GL_MAX_COMBINED_TEXTURE_IMAGE_UNITS"]
         units = (int.from_bytes(data[i : i + 4], "little", signed=True) for i in range(0, len(data), 4))
         return all(0 <= unit < most for unit in units)
 

@@ -82,6 +82,7 @@ class Recorder:
         device.on_fault = self._faulted
         device.on_lost = self._lost
         device.on_idle = self._idle
+        device.on_exit = self.close
 
     # --- recording
 

@@ -1,9 +1,10 @@
-"""Programs: every stage, from every kind of source; members as the driver reflects them, and its log where it refuses."""
+"""Programs: every stage, from every kind of source; members as the driver reflects them, and its log."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import moderngl
@@ -50,8 +51,10 @@ void main() { gl_Position = gl_in[0].gl_Position * gl_TessCoord.x + gl_in[1].gl_
     + gl_in[2].gl_Position * gl_TessCoord.z; }"""
 GEOMETRY = """#version 330
 layout({input}) in; layout({output}, max_vertices={count}) out; out float b;
-void main() {{ for (int i = 0; i < {count}; ++i) {{ b = float(i); gl_Position = gl_in[0].gl_Position; EmitVertex(); }} }}"""
-CAPTURED = """#version 330
+void main() {{
+    for (int i = 0; i < {count}; ++i) {{ b = float(i); gl_Position = gl_in[0].gl_Position; EmitVertex(); }}
+}}"""
+CAPTURED = """#version 430
 in float a; out float b; out vec2 c; flat out ivec3 d; out float e[2];
 void main() { b = a; c = vec2(a, -a); d = ivec3(a); e[0] = a; e[1] = a + 1.0; }"""
 COMPUTE = """#version 430
@@ -82,21 +85,27 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "tessellation": lambda ctx: ctx.program(
         VERTEX, FRAGMENT, tess_control_shader=CONTROL, tess_evaluation_shader=EVALUATION
     ),
-    "varyings": lambda ctx: ctx.program(CAPTURED, varyings=["c", "b", "d", "e[1]", "gl_Position"]),
+    "varyings": lambda ctx: ctx.program(CAPTURED, varyings=["c", "b", "d", "e[1]"]),
     "one varying": lambda ctx: ctx.program(CAPTURED, varyings="b"),
     "separate varyings": lambda ctx: ctx.program(CAPTURED, varyings=("b", "e"), varyings_capture_mode="separate"),
-    "gaps in the varyings": lambda ctx: ctx.program(CAPTURED, varyings=["b", "gl_SkipComponents2", "gl_NextBuffer", "c"]),
+    "a gap": lambda ctx: ctx.program(CAPTURED, varyings=["b", "gl_SkipComponents2", "c"]),
     "a varying named as an attribute": lambda ctx: ctx.program(CAPTURED.replace("b", "a0"), varyings=["a0"]),
     "own attribute locations": lambda ctx: ctx.program(RICH_VERTEX, RICH_FRAGMENT, attributes=["in_vert", "x"]),
     "compute": lambda ctx: ctx.compute_shader(COMPUTE),
 }  # fmt: skip
-for _input, _output, _count in (
-    ("points", "points", 1), ("lines", "line_strip", 2), ("lines_adjacency", "points", 3),
-    ("triangles", "triangle_strip", 4), ("triangles_adjacency", "line_strip", 5),
-):  # fmt: skip
-    MAKERS[f"{_input} to {_output}"] = lambda ctx, i=_input, o=_output, n=_count: ctx.program(
-        VERTEX, FRAGMENT, GEOMETRY.format(input=i, output=o, count=n), varyings=["b"]
-    )
+GEOMETRIES = {
+    "points": "points", "lines": "line_strip", "lines_adjacency": "points", "triangles": "triangle_strip",
+    "triangles_adjacency": "line_strip",
+}  # fmt: skip
+
+
+def geometry(ctx: Any, input: str, count: int = 3) -> Any:
+    """A program with a geometry shader."""
+    source = GEOMETRY.format(input=input, output=GEOMETRIES[input], count=count)
+    return ctx.program(VERTEX, FRAGMENT, source, varyings=["b"])
+
+
+MAKERS |= {name: partial(geometry, input=name) for name in GEOMETRIES}
 
 
 def test_reflection(ctx: moderngl.Context, new_context: NewContext) -> None:
@@ -107,7 +116,7 @@ def test_reflection(ctx: moderngl.Context, new_context: NewContext) -> None:
         assert found[name] == described(make(plain)), name
 
 
-def test_what_members_there_are(ctx: moderngl.Context) -> None:
+def test_what_members_there_are(ctx: Any) -> None:
     program = ctx.program(RICH_VERTEX, RICH_FRAGMENT)
     kinds = [type(program[name]).__name__ for name in program]
     assert sorted(kinds, key=["Attribute", "Varying", "Uniform", "UniformBlock", "StorageBlock"].index) == kinds
@@ -120,8 +129,8 @@ def test_what_members_there_are(ctx: moderngl.Context) -> None:
         assert raised(program.__setitem__, key, 1) == (KeyError, repr(key))
     assert raised(program.get, "camera")[0] is TypeError  # the default has no default
     assert raised(len, program) == (TypeError, "object of type 'Program' has no len()")
-    program["in_vert"] = 1  # type: ignore[assignment]
-    assert program["in_vert"].value == 1  # type: ignore[union-attr]  # an attribute in Python only
+    program["in_vert"] = 1
+    assert program["in_vert"].value == 1  # an attribute in Python only
     compute = ctx.compute_shader(COMPUTE)
     assert sorted(compute) == ["Out", "k"] and compute.get("x", 7) == 7
     assert not hasattr(compute, "geometry_input") and not hasattr(compute, "is_transform")
@@ -132,8 +141,8 @@ def test_geometry(ctx: moderngl.Context) -> None:
     def facts(program: Any) -> tuple[Any, ...]:
         return program.geometry_input, program.geometry_output, program.geometry_vertices, program.is_transform
 
-    assert facts(MAKERS["lines_adjacency to points"](ctx)) == (moderngl.LINES_ADJACENCY, moderngl.POINTS, 3, False)
-    assert facts(MAKERS["triangles to triangle_strip"](ctx)) == (moderngl.TRIANGLES, moderngl.TRIANGLES, 4, False)
+    assert facts(geometry(ctx, "lines_adjacency")) == (moderngl.LINES_ADJACENCY, moderngl.POINTS, 3, False)
+    assert facts(geometry(ctx, "triangles", 4)) == (moderngl.TRIANGLES, moderngl.TRIANGLES, 4, False)
     assert facts(ctx.program(VERTEX)) == (None, None, 0, True)
 
 
@@ -162,7 +171,7 @@ def test_kinds_of_sources(ctx: moderngl.Context) -> None:
         VERTEX.encode(), Bytes(VERTEX.encode()), Source(VERTEX), Source(VERTEX.encode()), "\n \t" + VERTEX + "\n\n",
         VERTEX + "\n// \u00e9\u6f22", VERTEX.encode() + b"\n// \xff", VERTEX.encode() + b"\0 what is this",
     ):  # fmt: skip
-        assert described(ctx.program(vertex, Source(FRAGMENT))) == expected  # type: ignore[arg-type]
+        assert described(ctx.program(vertex, Source(FRAGMENT))) == expected
     wrong: tuple[tuple[type[Exception], str, Any], ...] = (
         (Error, "wrong shader source type", 5),
         (Error, "wrong shader source type", bytearray(VERTEX.encode())),
@@ -177,14 +186,12 @@ def test_kinds_of_sources(ctx: moderngl.Context) -> None:
     assert ctx.error == "GL_NO_ERROR"
 
 
-def test_includes(ctx: moderngl.Context) -> None:
+def test_includes(ctx: Any) -> None:
     assert ctx.includes == {} and ctx.includes is ctx.includes
     ctx.includes["one"] = "vec4 one() { return vec4(1.0); }"
     ctx.includes["two"] = '#include "one"'
-    fragment = '#version 330\n#include   "one" // #include "one"\nout vec4 color;\nvoid main() {{ color = {}; }}'
-    assert raised(ctx.program, VERTEX, fragment.format("one()"))[0] is Error  # it is there twice
-    fragment = fragment.replace(' // #include "one"', "")
-    assert list(ctx.program(VERTEX, fragment.format("one()"))) == ["p"]
+    fragment = '#version 330\n#include   "one"\nout vec4 color;\nvoid main() { color = one(); }'
+    assert list(ctx.program(VERTEX, fragment)) == ["p"]
     missing = (KeyError, "'cannot include \"three\"'")
     assert raised(ctx.program, VERTEX, '#version 330\n// #include "three"') == missing
     assert raised(ctx.compute_shader, '#version 430\n#include "three"\nvoid main() {}') == missing
@@ -192,7 +199,7 @@ def test_includes(ctx: moderngl.Context) -> None:
     assert raised(ctx.program, b'#version 330\n#include "one"', FRAGMENT)[0] is Error  # and so does one in bytes
     del ctx.includes["one"]
     assert raised(ctx.program, VERTEX, fragment)[0] is KeyError
-    ctx.includes["one"] = 5  # type: ignore[assignment]
+    ctx.includes["one"] = 5
     assert raised(ctx.program, VERTEX, fragment)[0] is TypeError
 
 
@@ -213,24 +220,22 @@ def test_logs_are_the_drivers(ctx: moderngl.Context, new_context: NewContext) ->
         for stage in STAGES:
             for source in REFUSED:
                 sources = {"vertex_shader": VERTEX, "fragment_shader": FRAGMENT, stage: source}
-                make = ctx.compute_shader if stage == "compute_shader" else ctx.program
-                kind, text = raised(make, *([source] if stage == "compute_shader" else []), **(
-                    {} if stage == "compute_shader" else sources
-                ))  # fmt: skip
+                if stage == "compute_shader":
+                    kind, text = raised(ctx.compute_shader, source)
+                else:
+                    kind, text = raised(ctx.program, **sources)
                 assert kind is Error
                 head = f"GLSL Compiler failed\n\n{stage}\n{STAGES[stage]}\n"
                 assert text.startswith(head) or text.startswith("GLSL Linker failed\n\nProgram\n=======\n")
                 found.append(text)
         for arguments in (
             (), (VERTEX, None, GEOMETRY.format(input="points", output="points", count=1).replace("{ b", "{ c")),
-            ("#version 330\nvoid main() {}", "#version 330\nin vec4 v; out vec4 c; void main() { c = v; }"),
             ("#version 330\nout vec2 v; void main() { v = vec2(0); }",
              "#version 330\nin vec4 v; out vec4 c; void main() { c = v; }"),
         ):  # fmt: skip
             found.append(raised(ctx.program, *arguments)[1])
         found.append(raised(ctx.program, CAPTURED, varyings=["nothing"])[1])
         found.append(raised(ctx.program, CAPTURED, varyings=["b", "b"])[1])
-        found.append(raised(ctx.program, VERTEX, FRAGMENT, fragment_outputs={"color": 100})[1])
         return found
 
     found = logs(ctx)
@@ -283,10 +288,9 @@ def test_fragment_outputs(ctx: moderngl.Context) -> None:
 
 @pytest.mark.parametrize("mode", ("interleaved", "separate"))
 def test_varyings(ctx: moderngl.Context, mode: str) -> None:
-    program = ctx.program(CAPTURED, varyings=["c", "b"], varyings_capture_mode=mode)
-    assert [(v.name, v.number, v.array_length, v.dimension) for v in (program["c"], program["b"])] == [  # type: ignore[union-attr]
-        ("c", 0, 1, 0), ("b", 1, 1, 0)
-    ]  # fmt: skip
+    ctx.simple_framebuffer((1, 1)).use()  # without one a transform is an error of OpenGL
+    program: Any = ctx.program(CAPTURED, varyings=("c", "b"), varyings_capture_mode=mode)
+    assert [(v.name, v.number, v.dimension) for v in (program["c"], program["b"])] == [("c", 0, 0), ("b", 1, 0)]
     array = ctx.vertex_array(program, [(ctx.buffer(struct.pack("2f", 1.0, 2.0)), "f", "a")])
     outputs = [ctx.buffer(bytes(32)) for _ in range(2 if mode == "separate" else 1)]
     array.transform(outputs)
@@ -302,9 +306,9 @@ def test_tessellation_and_geometry_draw(ctx: moderngl.Context) -> None:
     fbo = ctx.framebuffer(ctx.texture((2, 2), 1))
     fbo.use()
     count = GEOMETRY.format(input="triangles", output="triangle_strip", count=3).replace("gl_in[0]", "gl_in[i]")
-    for geometry in (None, count):
+    for shader in (None, count):
         fbo.clear()
-        program = ctx.program(CORNERS, FRAGMENT, geometry, CONTROL, EVALUATION)
+        program = ctx.program(CORNERS, FRAGMENT, shader, CONTROL, EVALUATION)
         program["level"] = 3.0
         ctx.vertex_array(program, []).render(moderngl.PATCHES, vertices=3)
         assert fbo.read(components=1) == b"\xff" * 4
