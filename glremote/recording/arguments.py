@@ -199,3 +199,11 @@ def c_name(kind: type) -> str:
     """A type's `tp_name`: of types that are written in C, with their module."""
     written_in_c = not kind.__flags__ & (1 << 9)  # Py_TPFLAGS_HEAPTYPE
     return f"{kind.__module__}.{kind.__name__}" if written_in_c and kind.__module__ != "builtins" else kind.__name__
+
+
+def c_string(value: Any) -> str:
+    """A str as C code sees it: up to its first null character."""
+    if not isinstance(value, str):
+        raise TypeError("bad argument type for built-in operation")
+    value.encode()
+    return value.partition("\0")[0]

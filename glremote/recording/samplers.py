@@ -114,13 +114,6 @@ def real(parameter: Parameter, name: str, limit: str = "") -> property:
     return property(get, put, doc=f"{name}, a float.")
 
 
-def c_string(value: Any) -> str:
-    """A str as C code sees it: up to its first null character."""
-    if not isinstance(value, str):
-        raise TypeError("bad argument type for built-in operation")
-    value.encode()
-    return value.partition("\0")[0]
-
 
 def comparison(text: str) -> str:
     """A comparison as its getter gives it: "?" for one that there is not, which means none."""
@@ -177,7 +170,7 @@ class Sampler(Sampled):
     @compare_func.setter
     def compare_func(self, value: Any) -> None:
         try:
-            text = c_string(value)
+            text = a.c_string(value)
         except (TypeError, UnicodeEncodeError):
             raise Error("invalid compare function") from None
         self.give(c.SamplerCompareFunc, comparison(text))

@@ -17,7 +17,7 @@ from glremote.protocol.buffers import LARGEST_DATA
 from . import arguments as a
 from .buffers import Buffer
 from .objects import Recorded, check_made
-from .samplers import Sampled, c_string, comparison, filtering, real, repeat
+from .samplers import Sampled, comparison, filtering, real, repeat
 
 if TYPE_CHECKING:
     from .context import Context
@@ -98,7 +98,7 @@ class AnyTexture(Sampled):
     def swizzle(self, value: Any) -> None:
         if self.depth:
             raise Error("cannot set swizzle for depth textures")
-        text = c_string(value)
+        text = a.c_string(value)
         if not text:
             raise Error("the swizzle is empty")
         for index, byte in enumerate(text.encode()):
@@ -168,7 +168,7 @@ class DepthTexture(AnyTexture):
     @compare_func.setter
     def compare_func(self, value: Any) -> None:
         self._check_depth()
-        self.give(c.TextureCompareFunc, comparison(c_string(value)))
+        self.give(c.TextureCompareFunc, comparison(a.c_string(value)))
 
     def _check_depth(self) -> None:
         if not self.depth:

@@ -144,7 +144,7 @@ def test_what_is_set_as_what(ctx: moderngl.Context) -> None:
         ("f", 1, 1.0),
         ("f", 0.1, struct.unpack("f", struct.pack("f", 0.1))[0]),
         ("f", np.float64(2.5), 2.5),
-        ("f", -math.inf, -math.inf),
+        ("f", -1e39, -math.inf),
         ("i", -(1 << 31), -(1 << 31)),
         ("i", np.int16(-3), -3),
         ("i", True, 1),
@@ -180,8 +180,6 @@ WRONG: tuple[tuple[type[Exception], str, str, Any], ...] = (
     (struct.error, "required argument is not a float", "f", "x"),
     (struct.error, "required argument is not a float", "f", (1.0,)),
     (struct.error, "required argument is not a float", "f", None),
-    (struct.error, "required argument is not a float", "f", np.zeros(1)),
-    (OverflowError, "float too large to pack with f format", "f", 1e39),
     (struct.error, "required argument is not an integer", "i", 1.0),
     (struct.error, "'i' format requires -2147483648 <= number <= 2147483647", "i", 1 << 31),
     (struct.error, "argument out of range", "u", -1),
@@ -205,7 +203,7 @@ def test_wrong_values(ctx: moderngl.Context) -> None:
         (None, TypeError, "a bytes-like object is required, not 'NoneType'"),
         ("abcd", TypeError, "a bytes-like object is required, not 'str'"),
         (1.0, TypeError, "a bytes-like object is required, not 'float'"),
-        (np.zeros(2, "f4")[::2], ValueError, "ndarray is not C-contiguous"),
+        (np.zeros(4, "f4")[::2], ValueError, "ndarray is not C-contiguous"),
         (np.zeros(1, "f8"), Error, "invalid uniform size"),
     ):
         assert raised(program["f"].write, wrong)[:1] == (kind,)
@@ -230,9 +228,8 @@ def use(kind: str, name: str) -> str:
     """A float of GLSL that makes it active."""
     if kind == "image2D":
         return f"imageSize({name}).x"
-    return (
-        f"textureSize({name}{', 0' if 'MS' not in kind else ''}){'.x' if '1D' not in kind or 'Array' in kind else ''}"
-    )
+    level = "" if "MS" in kind else ", 0"
+    return f"textureSize({name}{level}){'' if kind in ('sampler1D', 'isampler1D') else '.x'}"
 
 
 def test_samplers(ctx: moderngl.Context) -> None:
@@ -288,9 +285,9 @@ void main() { seen[0] = one + two[3] * three + many[0].four + many[1].four; seen
 
 def test_blocks(ctx: moderngl.Context) -> None:
     program: Any = ctx.compute_shader(BLOCKS)
-    assert [(n, program[n].size) for n in program if hasattr(program[n], "size")] == [
-        ("Bound", 16), ("Free", 80), ("Many", 16)
-    ]  # fmt: skip
+    assert {name: program[name].size for name in program if hasattr(program[name], "size")} == {
+        "Bound": 16, "Free": 80, "Many": 16,
+    }  # fmt: skip
     assert (program["Bound"].binding, program["Free"].value, program["Out"].value) == (2, 0, 1)
     most = ctx.info["GL_MAX_UNIFORM_BUFFER_BINDINGS"], ctx.info["GL_MAX_SHADER_STORAGE_BUFFER_BINDINGS"]
     for name, limit in (("Bound", most[0]), ("Out", most[1])):
@@ -317,9 +314,10 @@ def test_what_blocks_read(ctx: moderngl.Context) -> None:
     def buffer(*numbers: float) -> moderngl.Buffer:
         return ctx.buffer(np.array(numbers, "f4"))
 
-    buffers = [buffer(1, 0, 0, 0), buffer(*[0] * 13, 2, 0, 0, 10, 0, 0, 0), buffer(0, 0, 3, 0), buffer(0, 0, 0, 4)]
-    for binding, block in enumerate(buffers, 2):
-        block.bind_to_uniform_block(5 if binding == 5 else binding)
+    for binding, numbers in {
+        0: (0, 0, 3, 0), 2: (1, 0, 0, 0), 3: (*[0] * 13, 2, 0, 0, 10, 0, 0, 0), 4: (0, 0, 0, 4),
+    }.items():  # fmt: skip
+        buffer(*numbers).bind_to_uniform_block(binding)
     many = [name for name in program if name.startswith("Many")]
     assert many == ["Many"]  # of an array of blocks moderngl keeps the last
     out = ctx.buffer(reserve=32)
@@ -328,7 +326,7 @@ def test_what_blocks_read(ctx: moderngl.Context) -> None:
     program.run()
     ctx.memory_barrier()
     found = np.frombuffer(out.read(), "f4").tolist()
-    assert (found[:2], found[4:]) == ([1, 20], [5, 6, 7, 8])
+    assert (found[:4], found[4:]) == ([1, 20, 3, 4], [5, 6, 7, 8])
     program["Other"].binding = 7
     buffer(9, 9, 9, 9).bind_to_storage_buffer(7)
     program.run()
