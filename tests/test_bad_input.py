@@ -6,7 +6,6 @@ import http.server
 import os
 import signal
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from glremote.host.serving import LocalHost
 from glremote.link import websocket
 from glremote.protocol import handshake, messages
 from glremote.protocol.commands import ROWS
+from tests.processes import children
 
 
 @pytest.fixture
@@ -133,8 +133,7 @@ def test_the_version_is_the_one_that_plain_moderngl_gets(in_process_host: InProc
 
 def _worker_of(host: LocalHost) -> int:
     """The process of the one session's worker: the gateway's eldest child."""
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(host.pid)], capture_output=True, text=True, check=True)
-    return min(map(int, children.stdout.split()))
+    return min(children(host.pid))
 
 
 @pytest.mark.parametrize("near", ["0", "1"])

@@ -70,6 +70,7 @@ def test_calls_that_wait_raise_inside(remote: moderngl.Context) -> None:
                 call()
             buffer.write(b"xyz")
         assert buffer.read() == b"xyz"
+    assert not remote.mglo.device.outstanding()
 
 
 def test_nested_blocks_are_one(remote: moderngl.Context) -> None:

@@ -83,7 +83,8 @@ class RemoteDevice:
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
         self._receiving = threading.Lock()  # whoever holds it receives
-        self._sections = CriticalSections()
+        self.sections = CriticalSections()
+        """Whoever does several things with the device at once enters it, so that Ctrl-C comes before or behind them."""
         self._leased_until = 0.0
         self._reconnecting = self._closing = False
         self.road = Road(connector)
@@ -138,7 +139,7 @@ class RemoteDevice:
         """
         if self.lost is not None:
             return 0
-        with self._sections, self._lock:
+        with self.sections, self._lock:
             self._session.send_patches()
             number = self._session.send(Buffer, epoch, body=body, mark=mark)
             self.traffic.buffers += 1
@@ -148,7 +149,7 @@ class RemoteDevice:
 
     def send_patches(self) -> None:
         """Let what was pushed to the stack go ahead of its buffer."""
-        with self._sections, self._lock:
+        with self.sections, self._lock:
             self._session.send_patches()
             self._send()
 
@@ -196,20 +197,20 @@ class RemoteDevice:
 
     def wait_until(self, finished: Callable[[], bool]) -> None:
         """Receive, in this thread, until something holds or the session is lost."""
-        with self._sections:
+        with self.sections:
             while not finished() and self.lost is None:
                 if not self._receiving.acquire(timeout=0.005):
                     self._interruptible_pause(0)  # somebody else receives
                     continue
                 try:
                     while not finished() and self.lost is None:
-                        self._receive(0.5, self._sections.interruptible)
+                        self._receive(0.5, self.sections.interruptible)
                 finally:
                     self._leased_until = time.monotonic() + LEASE
                     self._receiving.release()
 
     def _interruptible_pause(self, seconds: float) -> None:
-        with self._sections.interruptible:
+        with self.sections.interruptible:
             time.sleep(seconds)
 
     def _receive(self, timeout: float, waiting: contextlib.AbstractContextManager[None]) -> None:
@@ -408,7 +409,7 @@ class RemoteDevice:
 
     def close(self) -> None:
         """Say goodbye: the host frees everything at once. The second call does nothing."""
-        with self._sections, self._lock:
+        with self.sections, self._lock:
             self._closing = True
             if self.lost is None and self._session.connected:
                 self._session.tell(Goodbye())

@@ -74,7 +74,7 @@ class CriticalSections:
         self.interruptible = _Interruptible(self)
 
     def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             return
         self._depth += 1
         if self._depth == 1 and callable(_getsignal(_SIGINT)):
@@ -82,7 +82,7 @@ class CriticalSections:
             self._previous = _signal(_SIGINT, self._handle)
 
     def __exit__(self, *_: object) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             return
         self._depth -= 1
         if self._depth == 0 and self._previous is not None:
@@ -106,7 +106,7 @@ class _Interruptible:
 
     def __enter__(self) -> None:
         sections = self._sections
-        if sections._previous is not None and threading.current_thread() is threading.main_thread():
+        if sections._previous is not None and threading.get_ident() == threading.main_thread().ident:
             sections._open = True
             if sections._interrupted:
                 sections._interrupted = sections._open = False

@@ -26,7 +26,7 @@ from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
-from glremote.protocol.errors import TooLarge, WouldWait
+from glremote.protocol.errors import Error, TooLarge, WouldWait
 from glremote.protocol.stacks import Span, Stack
 
 from .arguments import Data
@@ -151,7 +151,7 @@ class Recorder:
     def ask(self, kind: type[Ask], *fields: Any, answer: Any = Any) -> Any:
         """Record an Ask and wait for its answer, of type `answer`. Raises what the host's moderngl raised."""
         pending = Pending()
-        self._wait(pending, self._ticketed(pending, kind, *fields))
+        self._wait(pending, kind, *fields)
         data = pending.data()
         return messages.value(data, answer) if data else None
 
@@ -166,7 +166,7 @@ class Recorder:
             self._fetch_later(self._later, kind, size, *fields)
             return b""
         pending = Pending(sink)
-        self._wait(pending, self._ticketed(pending, kind, size, *fields))
+        self._wait(pending, kind, size, *fields)
         return pending.data()
 
     @contextmanager
@@ -184,17 +184,23 @@ class Recorder:
             self._look()
         if self._block is None:
             self.device.wait_until(lambda: self.device.outstanding() < OUTSTANDING)
-        self.record(self._ticketed(pending, kind, size, *fields))
+        self._ask(pending, kind, size, *fields)
         self.flush()
 
-    def _ticketed(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> Command:
-        return kind(self.device.expect(pending), *fields)
+    def _ask(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
+        ticket = self.device.expect(pending)
+        try:
+            self.record(kind(ticket, *fields))
+        except Error as error:
+            self.device.give_up(ticket, error)
+            raise
 
-    def _wait(self, pending: Pending, command: Command) -> None:
-        self._would_wait(f"{type(command).__name__} needs an answer")
-        self.record(command)
-        self.flush()
-        self.device.wait(pending)
+    def _wait(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
+        self._would_wait(f"{kind.__name__} needs an answer")
+        with self.device.sections:
+            self._ask(pending, kind, *fields)
+            self.flush()
+            self.device.wait(pending)
         self._look()
         raise_error(pending.error)
 

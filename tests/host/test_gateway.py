@@ -29,6 +29,7 @@ from glremote.link.links import Link, LinkBroken
 from glremote.link.websocket import connect
 from glremote.protocol.errors import NotAdmitted
 from glremote.protocol.messages import Lost, decode
+from tests.processes import children
 
 TOKEN = "a-token-for-tests"
 DEADLINE = 30.0
@@ -136,16 +137,6 @@ def eventually(condition: Callable[[], Any]) -> Any:
         assert time.monotonic() < deadline, "it never held"
         time.sleep(0.01)
     return value
-
-
-def children(parent: int) -> list[int]:
-    """The processes that a process started and has not reaped."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, IndexError):
-            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
-                found.append(int(entry.name))
-    return found
 
 
 def runs(pid: int) -> bool:
