@@ -276,3 +276,18 @@ def test_forked_child_is_told(remote: moderngl.Context) -> None:
     os.waitpid(child, 0)
     assert "make a context in each process" in said
     assert buffer.read() == b"abc"
+
+
+def test_a_future_s_callback_may_use_the_context(remote: moderngl.Context) -> None:
+    """Whoever receives calls it, and holds no lock then."""
+    buffer = remote.buffer(b"abc")
+    other = remote.buffer(b"xyz")
+    copied = threading.Event()
+
+    def copy(future: glremote.ReadFuture) -> None:
+        other.write(future.result())
+        copied.set()
+
+    glremote.read_async(buffer).add_done_callback(copy)  # type: ignore[arg-type]
+    assert copied.wait(30)
+    assert other.read() == b"abc"

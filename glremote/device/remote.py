@@ -16,6 +16,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -80,6 +81,7 @@ class RemoteDevice:
         self.on_idle: Callable[[], float | None] = lambda: None
         self.on_exit: Callable[[], None] = self.close
         self._tickets: dict[int, Pending] = {}
+        self._complete: deque[Pending] = deque()  # whose owners are to be told
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
         self._receiving = threading.Lock()  # whoever holds it receives
@@ -173,6 +175,7 @@ class RemoteDevice:
         ticket = next(self._numbers)
         if self.lost is not None:
             pending.finish(self.lost)
+            pending.notify()
         else:
             self._tickets[ticket] = pending
         return ticket
@@ -181,6 +184,7 @@ class RemoteDevice:
         """The question of this ticket is never sent."""
         if (pending := self._tickets.pop(ticket, None)) is not None:
             pending.finish(error)
+            pending.notify()
 
     def stir(self) -> None:
         """Something was recorded while the pump slept: let it look in now and then."""
@@ -208,6 +212,7 @@ class RemoteDevice:
                 finally:
                     self._leased_until = time.monotonic() + LEASE
                     self._receiving.release()
+        self._notify()
 
     def _interruptible_pause(self, seconds: float) -> None:
         with self.sections.interruptible:
@@ -278,6 +283,7 @@ class RemoteDevice:
             pending.finish()
         if pending.done:
             del self._tickets[answer.ticket]
+            self._complete.append(pending)
 
     # --- the pump's side
 
@@ -312,6 +318,12 @@ class RemoteDevice:
                 self._receive(0, contextlib.nullcontext())
             finally:
                 self._receiving.release()
+            self._notify()
+
+    def _notify(self) -> None:
+        """Tell the owners of answers that are complete; what they do then is theirs, so no lock is held."""
+        while self._complete:
+            self._complete.popleft().notify()
 
     # --- breaking, resuming, ending
 
@@ -344,6 +356,7 @@ class RemoteDevice:
                     self._reconnect(contextlib.nullcontext(), lifeline=True)
         finally:
             self._reconnecting = False
+            self._notify()
             pump().poke()
 
     def _reconnect(self, waiting: contextlib.AbstractContextManager[None], lifeline: bool = False) -> None:
@@ -403,6 +416,7 @@ class RemoteDevice:
         _devices.pop(id(self), None)
         for pending in tickets.values():
             pending.finish(self.lost)
+            self._complete.append(pending)
         self.on_lost()
         with contextlib.suppress(Exception):
             pump().remove(self)
@@ -423,6 +437,7 @@ class RemoteDevice:
                 except LinkBroken:
                     pass
             self._lose(DeviceLost("the context was released"))
+        self._notify()
 
     def inherit(self) -> None:
         """In a forked child: this session is the parent's. Close our copy of its socket and say nothing."""

@@ -21,7 +21,7 @@ _SIGINT = int(signal.SIGINT)
 class Pending:
     """An answer on its way: to an Ask (MessagePack) or to a Fetch (bytes, into `sink` where there is one).
 
-    What arrives is copied out at once. `finished` is called, by whichever thread receives, when it is complete.
+    What arrives is copied out at once. `finished` is called by `notify`, when it is complete.
     """
 
     def __init__(self, sink: memoryview | None = None, finished: Callable[[Pending], None] | None = None) -> None:
@@ -51,8 +51,11 @@ class Pending:
         if not self.done:
             self.error = error
             self.done = True
-            if self._finished is not None:
-                self._finished(self)
+
+    def notify(self) -> None:
+        """Tell whoever is to be told that it is complete; by whichever thread receives, and holding no lock."""
+        if self._finished is not None:
+            self._finished(self)
 
     def data(self) -> bytes:
         """The bytes that arrived; b"" where they went into the sink."""
