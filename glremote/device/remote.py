@@ -44,7 +44,7 @@ from glremote.protocol.messages import (
     decode,
 )
 from glremote.protocol.session import Session
-from glremote.protocol.stacks import Stack
+from glremote.protocol.stacks import ALIGNMENT, Stack
 
 from .devices import Traffic
 from .opening import GREETING_TIMEOUT, greet, tell
@@ -410,8 +410,10 @@ class RemoteDevice:
             if self.lost is not None:
                 return
             self.lost = error if isinstance(error, DeviceLost) else DeviceLost(f"{self.host}: {error}")
-            self._session.disconnect()
             self.road.close()
+            self._session = Session(Stack(ALIGNMENT), Stack(ALIGNMENT))  # the memory of the stacks goes at once
+            self._session.disconnect()
+            self.stack = self._session.writes
             tickets, self._tickets = self._tickets, {}
         _devices.pop(id(self), None)
         for pending in tickets.values():

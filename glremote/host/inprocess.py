@@ -6,6 +6,7 @@ trying a program without starting a host; `glremote serve` gives each session a 
 
 from __future__ import annotations
 
+import gc
 import queue
 import secrets
 import threading
@@ -128,6 +129,8 @@ class InProcessHost:
             port.close()
             if worker is not None:
                 worker.interpreter.context.release()
+            del worker
+            gc.collect()  # its stacks, which a worker process would give back by ending
 
     def close(self) -> None:
         """End every session, and wait for the workers."""
