@@ -259,6 +259,8 @@ WRONG: tuple[tuple[type[Exception], str, dict[str, Any]], ...] = (
 
 def test_wrong_arguments(ctx: moderngl.Context) -> None:
     for kind, text, more in WRONG:
+        if "fragment_outputs" in more and not glremote.device(ctx).remote:
+            continue  # moderngl raises it only after it has passed a null name to OpenGL, where some drivers crash
         assert raised(ctx.program, CAPTURED, **more) == (kind, text)
         ctx.clear_errors()
     for odd in ([("x", 1)], "x", 1, ()):  # what is no dictionary is overlooked
