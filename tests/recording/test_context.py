@@ -167,6 +167,13 @@ def test_getters(ctx: Any) -> None:
         assert (ctx.error, ctx.error) == ("GL_INVALID_VALUE", "GL_NO_ERROR")
 
 
+class Unwilling:
+    """No number, and it says so in its own way, which moderngl's parsers of tuples overlook."""
+
+    def __index__(self) -> int:
+        raise ZeroDivisionError("no number")
+
+
 SILENT = "error return without exception set"
 REAL, INDEX = "must be real number, not {}", "'{}' object cannot be interpreted as an integer"
 WRONG: tuple[tuple[type[Exception], str, str, Any], ...] = (
@@ -184,6 +191,8 @@ WRONG: tuple[tuple[type[Exception], str, str, Any], ...] = (
     (TypeError, "'int' object is not iterable", "blend_func", 1),
     (Error, "invalid blend func", "blend_func", (1, 2, 3)),
     (Error, "invalid blend func", "blend_func", (1.0, 1)),
+    (Error, "invalid blend func", "blend_func", (Unwilling(), 1)),
+    (ZeroDivisionError, "no number", "default_texture_unit", Unwilling()),
     (Error, "invalid blend func", "blend_func", (1 << 63, 1)),
     (Error, "invalid blend equation", "blend_equation", [moderngl.MIN]),
     (Error, "invalid blend equation", "blend_equation", ()),

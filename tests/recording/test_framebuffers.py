@@ -489,6 +489,7 @@ def test_an_empty_one(ctx: moderngl.Context) -> None:
     assert ctx.error == "GL_NO_ERROR"
     fbo.read()
     assert ctx.error == "GL_INVALID_OPERATION"
+    assert (ctx.empty_framebuffer((4, 4), samples=-1).samples, ctx.error) == (-1, "GL_INVALID_VALUE")
 
 
 VERTEX = """#version 430
