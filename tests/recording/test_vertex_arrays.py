@@ -188,7 +188,8 @@ def test_what_it_is_made_of(bound: Any) -> None:
     for name in ("program", "index_buffer", "index_element_size"):
         assert raised(setattr, array, name, None)[0] is AttributeError
     text = "'mgl.VertexArray' object has no attribute 'subroutines'"
-    assert raised(lambda: array.subroutines) == raised(setattr, array, "subroutines", ()) == (AttributeError, text)
+    for kind, said in (raised(lambda: array.subroutines), raised(setattr, array, "subroutines", ())):
+        assert kind is AttributeError and said.startswith(text)  # from Python 3.13 on, setting says more
     assert detect_format(program, ["shade", "p"]) == "1f 2f"
     assert detect_format(program, (program["p"].location,), "struct") == "2f"
     assert raised(detect_format, program, ["p"], "x") == (ValueError, "invalid format mode: x")
