@@ -9,6 +9,8 @@ from typing import Any
 
 import moderngl
 
+from glremote.protocol.errors import Inherited
+
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
 from .device.waiting import Pending
@@ -109,12 +111,18 @@ class ReadFuture(concurrent.futures.Future[bytes], Awaitable[bytes]):
         return super().exception(timeout)
 
     def _receive(self, timeout: float | None) -> None:
-        if self._recorder is not None and timeout is None and not self.done():
+        if self._recorder is None or self.done():
+            return
+        self._recorder.check_sent(self.pending)
+        if isinstance(self._recorder.device.lost, Inherited):  # the answer comes to the parent process
+            raise self._recorder.device.lost
+        if timeout is None:
             self._recorder.device.wait(self.pending)
 
     def __await__(self) -> Generator[Any, None, bytes]:
         import asyncio  # where a program awaits, it is there already
 
+        self._receive(0)
         return asyncio.wrap_future(self).__await__()
 
 

@@ -41,6 +41,25 @@ def test_unknown_name() -> None:
         glremote.create_context("ws://no-such-host.invalid:1")
 
 
+@pytest.mark.parametrize("url", ["ws://", "ws://a:99999", "ws://a:abc", "ws://[::1", "ws://a:1\n", "ws://a:1#b"])
+def test_no_address(url: str) -> None:
+    with pytest.raises(glremote.HostUnreachable, match="give ws://HOST:PORT"):
+        glremote.create_context(url)
+
+
+def test_an_address_with_a_password_is_not_shown() -> None:
+    with pytest.raises(glremote.HostUnreachable, match="with a user and a password") as raised:
+        glremote.create_context("ws://somebody:secret@a:1")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("token", ["secret\n", "secret\0", "sécret"])
+def test_a_token_that_none_is_is_not_shown(closed_port: int, token: str) -> None:
+    with pytest.raises(glremote.NotAdmitted, match="printable ASCII") as raised:
+        glremote.create_context(f"ws://127.0.0.1:{closed_port}", token=token)
+    assert "cret" not in str(raised.value)
+
+
 def test_someone_silent() -> None:
     """A server that accepts and says nothing: the error comes within websocket.CONNECT_TIMEOUT, which is below 5 s."""
     assert websocket.CONNECT_TIMEOUT < 5

@@ -100,6 +100,38 @@ def test_too_large_raises_at_the_call(remote: moderngl.Context) -> None:
     assert buffer.read(16, 0) == bytes(16)
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_many_large_blocks(remote: moderngl.Context, left: bool) -> None:
+    """Each waits for room in the stack; what is left by an exception gives its room back."""
+    size = buffers.LARGEST_DATA
+    buffer = remote.buffer(reserve=size)
+    for number in range(6):
+        data = bytes([number + 1]) * (size // 2)
+        try:
+            with glremote.command_buffer(remote):
+                buffer.write(data)
+                buffer.write(data, size // 2)
+                if left:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            assert left
+    assert buffer.read(16, size - 16) == bytes([0 if left else 6]) * 16
+    buffer.write(b"z" * size)
+    assert buffer.read(16, size - 16) == b"z" * 16
+
+
+def test_a_future_of_the_block_raises_inside(remote: moderngl.Context) -> None:
+    buffer = remote.buffer(b"abc")
+    earlier = glremote.read_async(buffer)
+    with glremote.command_buffer(remote):
+        inside = glremote.read_async(buffer)
+        assert earlier.result() == b"abc"
+        for wait in (inside.result, inside.exception, lambda: inside.result(5)):
+            with pytest.raises(glremote.WouldWait, match="behind the block"):
+                wait()
+    assert inside.result() == b"abc"
+
+
 def test_refused_buffer_ran_nothing(near_by: moderngl.Context) -> None:
     """A buffer that the protocol does not allow, sent past the recorder: none of its commands has run."""
     buffer = near_by.buffer(b"before")
@@ -260,21 +292,27 @@ def test_ctrl_c_in_a_blocking_read_leaves_the_context_usable(near_by: moderngl.C
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_forked_child_is_told(remote: moderngl.Context) -> None:
     buffer = remote.buffer(b"abc")
+    large = remote.buffer(reserve=8 << 20)
     reading, writing = os.pipe()
+    futures = [glremote.read_async(large) for _ in range(4)]
     child = os.fork()
     if not child:
-        try:
-            buffer.read()
-        except glremote.Inherited as error:
-            os.write(writing, str(error).encode())
-        except BaseException as error:
-            os.write(writing, repr(error).encode())
+        signal.alarm(60)
+        for wait in (futures[-1].result, buffer.read):
+            try:
+                wait()
+            except glremote.Inherited as error:
+                said = str(error)
+            except BaseException as error:
+                said = repr(error)
+        os.write(writing, said.encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
         said = pipe.read()
     os.waitpid(child, 0)
     assert "make a context in each process" in said
+    assert all(future.result() == bytes(8 << 20) for future in futures)
     assert buffer.read() == b"abc"
 
 

@@ -83,10 +83,9 @@ def connect(
 
     `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to do.
     """
-    try:
-        uri = parse_uri(url)
-    except InvalidURI as error:
-        raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
+    uri = _parsed(url)
+    if token and not (token.isascii() and token.isprintable()):
+        raise NotAdmitted(f"{url}: the token has characters other than printable ASCII; no host has such a token")
     deadline = time.monotonic() + timeout
     protocol = ClientProtocol(
         WebSocketURI(uri.secure, uri.host, uri.port, uri.path if uri.path not in ("", "/") else PATH, uri.query),
@@ -108,6 +107,20 @@ def connect(
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
+
+
+def _parsed(url: str) -> WebSocketURI:
+    try:
+        uri = parse_uri(url)
+        if not url.isprintable():
+            raise ValueError("it has characters that cannot be seen")
+    except (InvalidURI, ValueError) as error:
+        raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
+    if uri.username is not None or uri.password is not None:  # and so the text does not show them
+        raise HostUnreachable(
+            f"a host's address with a user and a password (at {uri.host}) is not taken; give ws://HOST:PORT and a token"
+        )
+    return uri
 
 
 def _open(url: str, uri: WebSocketURI, context: ssl.SSLContext | None, timeout: float) -> socket.socket:

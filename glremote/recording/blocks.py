@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
+from glremote.device.waiting import Pending
 from glremote.protocol import buffers
 from glremote.protocol.commands import Command
 from glremote.protocol.errors import BufferTooLarge
@@ -26,6 +27,7 @@ class Block:
     """A command buffer that is being recorded as one: its size, and what every shadow was before it."""
 
     def __init__(self, shadowed: list[Shadowed]) -> None:
+        self.asked: list[Pending] = []  # whose answers come after the block
         self.counted = 0
         self.size = 0
         self._before = [

@@ -32,6 +32,8 @@ BOOLS = frozenset((0x8B56, 0x8B57, 0x8B58, 0x8B59))
 """GL_BOOL and its vectors: what is not zero reads back as 1 (OpenGL 4.6 core, 7.6.1)."""
 LARGEST_SOURCES = LARGEST * 3 // 4
 """Bytes of a program's sources together: they go inside one command."""
+LARGEST_NAMES = LARGEST // 8
+"""Bytes of the names of its varyings and fragment outputs, in the same command."""
 SAMPLERS = frozenset(kind for kind, (_, count, _, fmt) in UNIFORM_LOOKUP_TABLE.items() if fmt == "1i") - {
     0x1404, 0x8B56,
 }  # fmt: skip
@@ -140,8 +142,8 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
             if not isinstance(name, str):
                 raise TypeError("bad argument type for built-in operation")
             outputs[str(name)] = a.long(location)
-    for name in (*names, *outputs):
-        name.encode()  # what is no UTF-8 raises here
+    if sum(len(name.encode()) for name in (*names, *outputs)) > LARGEST_NAMES:  # what is no UTF-8 raises here
+        raise TooLarge(f"the varyings and fragment outputs have names of more than {LARGEST_NAMES} bytes together")
     weight = sum(len(source or b"") for source in sources)
     if weight > LARGEST_SOURCES:
         raise TooLarge(f"the sources of the program have {weight} bytes; a host takes at most {LARGEST_SOURCES}")

@@ -66,6 +66,7 @@ class Recorder:
         self._weight = 0  # bytes inside commands and pushed to the stack since the last buffer
         self._pushed = 0  # bytes pushed to the stack since the last buffer
         self._mark = 0  # the stack's head behind the last command that was appended
+        self._marked = 0  # everything that was pushed before is freed when the buffers sent so far are done
         self._block: Block | None = None
         self._later: Pending | None = None
         self._alert = True  # recording must look here first: a fault, a lost device, a pump that sleeps
@@ -139,7 +140,8 @@ class Recorder:
         stack = self.device.stack
         span = stack.push(data)
         while span is None:
-            self._would_wait("waits for room in the stack")
+            if self._block is not None and stack.tail >= self._marked:  # only the block itself is in the way
+                raise self._block.too_large(self._pushed)
             self.flush()
             self.device.wait_until(functools.partial(_moved, stack, stack.tail))
             self._look()
@@ -187,6 +189,11 @@ class Recorder:
         self._ask(pending, kind, size, *fields)
         self.flush()
 
+    def check_sent(self, pending: Pending) -> None:
+        """WouldWait where this answer is to a question of the block that is being recorded."""
+        if self._block is not None and pending in self._block.asked:
+            self._would_wait("the read needs an answer")
+
     def _ask(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
         ticket = self.device.expect(pending)
         try:
@@ -194,6 +201,8 @@ class Recorder:
         except Error as error:
             self.device.give_up(ticket, error)
             raise
+        if self._block is not None:
+            self._block.asked.append(pending)
 
     def _wait(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
         self._would_wait(f"{kind.__name__} needs an answer")
@@ -214,22 +223,25 @@ class Recorder:
     # --- sending
 
     def flush(self) -> None:
-        """Send what was recorded, without waiting, unless the credit is used up."""
+        """Send what was recorded, without waiting, unless the credit is used up.
+
+        Where spans were pushed for commands that were not recorded after all, an empty buffer frees them.
+        """
         if self._block is not None:
             return
-        while self._commands:
+        while self._commands or self.device.stack.head != self._marked:
             if not self.device.has_room:
                 self.device.wait_until(lambda: self.device.has_room)
             self._send(self.device.stack.head)
 
     def _send(self, mark: int) -> None:
-        with self._sending:
+        with self.device.sections, self._sending:
             if self._block is not None:  # it began since the pump looked
                 return
             count = len(self._commands)
             taken = [self._commands.popleft() for _ in range(count)]
             self._weight = self._pushed = 0
-            if taken:
+            if taken or mark > self._marked:
                 self._submit(taken, mark if not self._commands else 0)
 
     def _submit(self, taken: list[Command], mark: int) -> None:
@@ -241,6 +253,7 @@ class Recorder:
             self._submit(taken[half:], mark)
             return
         number = self.device.submit(body, len(taken), self._epoch, mark)
+        self._marked = max(self._marked, mark)
         if self._debug:
             self._sent_sites.append((number, [self._sites.pop(id(command), "?") for command in taken]))
             if len(self._sent_sites) > SITES:
