@@ -120,6 +120,23 @@ def test_many_large_blocks(remote: moderngl.Context, left: bool) -> None:
     assert buffer.read(16, size - 16) == b"z" * 16
 
 
+def test_a_device_that_is_lost_while_a_buffer_is_sent(remote: moderngl.Context) -> None:
+    """The call that sent it returns, and the next one raises."""
+    buffer = remote.buffer(bytes(1 << 20))
+    remote.finish()
+    device = remote.mglo.device
+    submit = device.submit
+
+    def lose(*arguments: object) -> int:
+        device.close()
+        return int(submit(*arguments))
+
+    device.submit = lose
+    buffer.write(bytes(1 << 20))
+    with pytest.raises(glremote.DeviceLost):
+        buffer.write(b"abc")
+
+
 def test_a_future_of_the_block_raises_inside(remote: moderngl.Context) -> None:
     buffer = remote.buffer(b"abc")
     earlier = glremote.read_async(buffer)

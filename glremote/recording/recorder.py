@@ -229,7 +229,7 @@ class Recorder:
         """
         if self._block is not None:
             return
-        while self._commands or self.device.stack.head != self._marked:
+        while self._commands or self.device.stack.head > self._marked:
             if not self.device.has_room:
                 self.device.wait_until(lambda: self.device.has_room)
             self._send(self.device.stack.head)
