@@ -64,11 +64,12 @@ class Checker:
         self.kinds: dict[int, str] = {DEFAULT_FRAMEBUFFER: "framebuffer"}
         self.stack = stack
         self.largest_fetch = largest_fetch
-        self._data = 0  # bytes of the spans of this buffer so far
+        self.data = 0
+        """Bytes of the spans of the buffer that was checked last."""
 
     def check(self, commands: Iterable[Command]) -> None:
         """Raise ProtocolError, naming the command, unless all of the buffer may run. The handles it makes then live."""
-        self._data = 0
+        self.data = 0
         for index, command in enumerate(commands):
             try:
                 for test in _TESTS[type(command)]:
@@ -82,9 +83,9 @@ class Checker:
             raise ProtocolError(f"handle {handle} is {kind or 'unknown'}, not {' or '.join(sorted(kinds))}")
 
     def span(self, span: Span) -> None:
-        self.stack.view(span)
-        self._data += span.size
-        if self._data > LARGEST_DATA:
+        self.stack.check(span)
+        self.data += span.size
+        if self.data > LARGEST_DATA:
             raise ProtocolError(f"the spans of the buffer have more than {LARGEST_DATA} bytes together")
 
     def make(self, command: Command) -> None:

@@ -13,7 +13,6 @@ Only Patch and Buffer have a body.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -169,24 +168,27 @@ def encode(message: Message, body: Bytes = b"") -> bytes:
     return _LENGTHS.pack(len(head), len(body)) + head
 
 
-def decode(packet: Bytes) -> Iterator[tuple[Any, memoryview]]:
+def decode(packet: Bytes) -> list[tuple[Any, memoryview]]:
     """The messages of a packet, each with its body (a view of the packet)."""
-    view, at = memoryview(packet), 0
-    while at < len(view):
-        if len(view) - at < _LENGTHS.size:
-            raise ProtocolError("a packet ends within a message")
-        head, body = _LENGTHS.unpack_from(view, at)
-        at += _LENGTHS.size
-        if body > LARGEST_BODY or head + body > len(view) - at:
-            raise ProtocolError("a packet ends within a message, or a body is too large")
-        try:
-            message = _decoder.decode(view[at : at + head])
-        except msgspec.DecodeError as error:
-            raise ProtocolError(f"not a message: {error}") from None
-        except RecursionError:
-            raise ProtocolError("not a message: nested too deeply") from None
-        yield message, view[at + head : at + head + body]
-        at += head + body
+    found: list[tuple[Any, memoryview]] = []
+    view, at, end, size = memoryview(packet), 0, len(packet), _LENGTHS.size
+    try:
+        while at < end:
+            head, body = _LENGTHS.unpack_from(view, at)
+            at += size
+            head += at  # where it ends
+            if body > LARGEST_BODY or head + body > end:
+                raise ProtocolError("a packet ends within a message, or a body is too large")
+            message = _decoder.decode(view[at:head])
+            at = head + body
+            found.append((message, view[head:at]))
+    except struct.error:
+        raise ProtocolError("a packet ends within a message") from None
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"not a message: {error}") from None
+    except RecursionError:
+        raise ProtocolError("not a message: nested too deeply") from None
+    return found
 
 
 def value(data: Bytes, kind: Any = Any) -> Any:

@@ -41,6 +41,8 @@ ACKNOWLEDGE_MESSAGES = 64
 ACKNOWLEDGE_SHARE = 8
 """A receiver acknowledges at the latest after this many messages, or an eighth of its stack in spans."""
 
+_NUMBERED = frozenset((Patch, Buffer, Answer, Fault))
+
 
 class Kept(NamedTuple):
     """A message that the peer has not applied yet. `mark`: once it has, our spans before this mark are free."""
@@ -75,11 +77,9 @@ class Session:
     def send_patches(self) -> None:
         """Patch what was pushed to our stack since the last time. Call it before sending what names those spans.
 
-        Where the stack is shared memory, the message that names a span is all the notice that the other side needs.
+        Where the stack is shared memory nothing is fresh: the message that names a span is all the notice that the
+        other side needs.
         """
-        if self.writes.shared:
-            self.writes.fresh.clear()
-            return
         for span in self.writes.take_fresh(LARGEST_BODY):
             self.send(Patch, span.offset, body=self.writes.view(span))
 
@@ -115,13 +115,12 @@ class Session:
         size = LARGEST_PACKET
         while self._outgoing:
             head, body = self._outgoing.popleft()
-            if size + len(head) + len(body) > LARGEST_PACKET:
+            length = len(head) + len(body)
+            if size + length > LARGEST_PACKET:
                 packets.append([])
                 size = 0
-            packets[-1].append(head)
-            if len(body):
-                packets[-1].append(body)
-            size += len(head) + len(body)
+            packets[-1] += (head, body) if body else (head,)
+            size += length
         return packets
 
     # --- receiving
@@ -132,26 +131,29 @@ class Session:
         The owner calls `done` with the number of each Buffer, Answer or Fault when it is done. Raises ProtocolError.
         """
         to_do: list[tuple[Message, memoryview]] = []
-        for message, body in decode(packet):
-            if len(body) and not isinstance(message, Patch | Buffer):
-                raise ProtocolError(f"{type(message).__name__} has no body")
-            if isinstance(message, Patch | Buffer | Answer | Fault):
-                if message.number <= self.received or not self.connected:  # it comes again once we have resumed
+        for found in decode(packet):
+            message, body = found
+            kind = type(message)
+            if len(body) and kind is not Buffer and kind is not Patch:
+                raise ProtocolError(f"{kind.__name__} has no body")
+            if kind in _NUMBERED:
+                number = message.number
+                if number <= self.received or not self.connected:  # it comes again once we have resumed
                     continue
-                if message.number != self.received + 1:
-                    raise ProtocolError(f"message {message.number} after {self.received}")
-                if isinstance(message, Patch):
+                if number != self.received + 1:
+                    raise ProtocolError(f"message {number} after {self.received}")
+                if kind is Patch:
                     self.reads.apply(message.offset, body)
                     if self.applied == self.received:  # nothing before it is still to be done
-                        self.applied = message.number
+                        self.applied = number
                 else:
-                    to_do.append((message, body))
-                    self.given = message.number
-                self.received = message.number
-            elif isinstance(message, Applied):
+                    to_do.append(found)
+                    self.given = number
+                self.received = number
+            elif kind is Applied:
                 self._drop(message.number)
             else:
-                to_do.append((message, body))
+                to_do.append(found)
         return to_do
 
     def done(self, number: int, size: int = 0) -> None:

@@ -42,7 +42,7 @@ class Stack:
         self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         self.head = 0  # the writer's next span begins here
         self.tail = 0  # everything before this is free
-        self.fresh: deque[Span] = deque()  # pushed, and not yet patched
+        self.fresh: deque[Span] = deque()  # pushed, and not yet patched; where nothing is shared
 
     # --- the writer's side
 
@@ -50,21 +50,22 @@ class Stack:
         """A free span of `size` bytes, or None while there is no room; its bytes are whatever was there before."""
         if self.head == self.tail:  # empty: begin at the front, where memory has been touched already
             self.head = self.tail = -(-self.head // self.size) * self.size
-        start = self.head
-        if start % self.size + size > self.size:  # a span is in one piece: leave the rest of this lap
-            start = -(-start // self.size) * self.size
-        end = start + max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)
+        start, offset = self.head, self.head % self.size
+        if offset + size > self.size:  # a span is in one piece: leave the rest of this lap
+            start, offset = start - offset + self.size, 0
+        end = start + (-(-size // ALIGNMENT) or 1) * ALIGNMENT
         if end - self.tail > self.size:
             return None
         self.head = end
-        return Span(start % self.size, size)
+        return Span(offset, size)
 
     def push(self, data: memoryview | bytes) -> Span | None:
         """A span with a copy of `data` (bytes, or a contiguous view of bytes), or None while there is no room."""
         span = self.reserve(len(data))
         if span is not None:
             self.memory[span.offset : span.offset + span.size] = data
-            self.fresh.append(span)  # after the copy: another thread may send what it finds here at any moment
+            if not self.shared:
+                self.fresh.append(span)  # after the copy: another thread may send what it finds here at any moment
         return span
 
     def take_fresh(self, largest: int) -> list[Span]:
@@ -82,7 +83,8 @@ class Stack:
 
     def pop(self, mark: int) -> None:
         """Free every span that was pushed before `mark`, a value that `head` had."""
-        self.tail = max(self.tail, mark)
+        if mark > self.tail:
+            self.tail = mark
 
     # --- the reader's side
 
@@ -92,8 +94,12 @@ class Stack:
             raise ProtocolError(f"a patch of {len(data)} bytes at {offset} does not fit a stack of {self.size} bytes")
         self.memory[offset : offset + len(data)] = data
 
+    def check(self, span: Span) -> None:
+        """Raise ProtocolError unless the span lies within."""
+        if span.offset + span.size > self.size:
+            raise ProtocolError(f"{span} is outside of a stack of {self.size} bytes")
+
     def view(self, span: Span) -> memoryview:
         """The bytes of a span, not copied; they stay as they are until the span is freed."""
-        if span.size > self.size - span.offset:
-            raise ProtocolError(f"{span} is outside of a stack of {self.size} bytes")
+        self.check(span)
         return self.memory[span.offset : span.offset + span.size]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from glremote.host.inprocess import InProcessHost
-from glremote.link.links import Link
+from glremote.link.links import Link, Packet
 
 
 class CutSocket:
@@ -19,15 +20,13 @@ class CutSocket:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
 
-    def send(self, data: memoryview) -> int:
+    def send(self, data: bytes | memoryview) -> int:
         """As socket.send, up to the cut."""
         return self._spend(self._socket.send(data[: self._left()]))
 
-    def recv(self, size: int) -> bytes:
-        """As socket.recv, up to the cut."""
-        data = self._socket.recv(min(size, self._left()))
-        self._spend(len(data))
-        return data
+    def recv_into(self, memory: memoryview) -> int:
+        """As socket.recv_into, up to the cut."""
+        return self._spend(self._socket.recv_into(memory[: self._left()]))
 
     def _left(self) -> int:
         if self._budget <= 0:
@@ -62,3 +61,17 @@ def cut(link: Link, budgets: list[int]) -> None:
     """Let a link break after the next of the budgets, if there is one."""
     if budgets:
         link.socket = CutSocket(link.socket, budgets.pop(0))  # type: ignore[assignment]
+
+
+def cut_after(link: Link, packets: int) -> None:
+    """Let a link break when so many packets were sent: the last may lie in shared memory, not yet taken."""
+    send, left = link.send, packets
+
+    def counted(sent: Sequence[Packet] = ()) -> None:
+        nonlocal left
+        send(sent)
+        left -= len(sent)
+        if left <= 0:
+            link.socket.shutdown(socket.SHUT_RDWR)
+
+    link.send = counted  # type: ignore[method-assign, assignment]

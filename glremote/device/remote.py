@@ -53,6 +53,8 @@ from .waiting import CriticalSections, Pending
 
 log = logging.getLogger("glremote")
 
+GOODBYE_TIMEOUT = 2.0
+"""Seconds for what is not yet sent when the session ends."""
 LEASE = 0.02
 """Seconds for which the pump leaves a link to the caller that last waited on it."""
 
@@ -94,7 +96,7 @@ class RemoteDevice:
             self.greeting = greet(self.road.link, host, handshake.hello(software, moderngl, require))
             self.driver = self.greeting.driver
             offer = self.greeting.near if allow_near else None
-            self._session = self._begin(near.connect(offer, 2 * self.greeting.stack_size))
+            self._session = self._begin(near.connect(offer, self.greeting.stack_size))
         except BaseException:
             self.road.close()
             raise
@@ -102,14 +104,14 @@ class RemoteDevice:
         _devices[id(self)] = self
         pump().add(self)
 
-    def _begin(self, way: tuple[Link, memoryview] | None) -> Session:
+    def _begin(self, way: tuple[Link, memoryview, memoryview] | None) -> Session:
         """The session's core; near, if there is a way past the gateway: the websocket is its lifeline then."""
         size = self.greeting.stack_size
         if way is None:
             return Session(Stack(size), Stack(size))
-        link, memory = way
+        link, up, down = way
         self.road.go_near(link)
-        session = Session(Stack(size, memory[:size]), Stack(size, memory[size : 2 * size]))
+        session = Session(Stack(size, up), Stack(size, down))
         session.disconnect()
         self._session = session
         if not self._resume_over(link, time.monotonic() + GREETING_TIMEOUT):
@@ -137,15 +139,17 @@ class RemoteDevice:
         """Send a command buffer of so many commands, and what was pushed to the stack for it.
 
         `mark` is the stack's head behind that, 0 while more is to come.
-        Never waits. Returns the buffer's number. Nothing is sent on a lost session.
+        Never waits. Returns the buffer's number. Nothing is sent on a lost session. The caller is in `sections`.
         """
         if self.lost is not None:
             return 0
-        with self.sections, self._lock:
-            self._session.send_patches()
-            number = self._session.send(Buffer, epoch, body=body, mark=mark)
-            self.traffic.buffers += 1
-            self.traffic.commands += commands
+        with self._lock:
+            session, traffic = self._session, self.traffic
+            if session.writes.fresh:
+                session.send_patches()
+            number = session.send(Buffer, epoch, body=body, mark=mark)
+            traffic.buffers += 1
+            traffic.commands += commands
             self._send()
         return number
 
@@ -161,11 +165,12 @@ class RemoteDevice:
         return self._session.has_room()
 
     def _send(self) -> None:
+        link = self.road.link
         try:
-            self.road.link.send(self._session.packets())
+            link.send(self._session.packets())
         except LinkBroken as error:
             self._disconnected(error)
-        if self.road.link.has_unsent:
+        if link.has_unsent:
             pump().poke()
 
     # --- coming down
@@ -202,17 +207,23 @@ class RemoteDevice:
     def wait_until(self, finished: Callable[[], bool]) -> None:
         """Receive, in this thread, until something holds or the session is lost."""
         with self.sections:
+            while not self._received(finished) and self.lost is None:
+                self._interruptible_pause(0)  # somebody else receives
+        if self._complete:
+            self._notify()
+
+    def _received(self, finished: Callable[[], bool]) -> bool:
+        """Whether it holds, after receiving as long as it does not and nobody else receives."""
+        receiving = self._receiving
+        if not (receiving.acquire(blocking=False) or receiving.acquire(timeout=0.005)):
+            return finished()
+        try:
             while not finished() and self.lost is None:
-                if not self._receiving.acquire(timeout=0.005):
-                    self._interruptible_pause(0)  # somebody else receives
-                    continue
-                try:
-                    while not finished() and self.lost is None:
-                        self._receive(0.5, self.sections.interruptible)
-                finally:
-                    self._leased_until = time.monotonic() + LEASE
-                    self._receiving.release()
-        self._notify()
+                self._receive(0.5, self.sections.interruptible)
+        finally:
+            self._leased_until = time.monotonic() + LEASE
+            receiving.release()
+        return True
 
     def _interruptible_pause(self, seconds: float) -> None:
         with self.sections.interruptible:
@@ -225,11 +236,13 @@ class RemoteDevice:
             return
         link, lifeline = self.road.link, self.road.lifeline
         try:
-            with waiting:
-                ready = link.poll(timeout, lifeline)
-            if lifeline is not None and lifeline.fileno() in ready:
-                self._look_at_lifeline(lifeline)
-            packets = link.receive()
+            packets = link.receive_soon()
+            if not packets:
+                with waiting:
+                    ready = link.poll(timeout, lifeline)
+                if lifeline is not None and lifeline.fileno() in ready:
+                    self._look_at_lifeline(lifeline)
+                packets = link.receive()
             with self._lock:
                 for packet in packets:
                     self._take(packet)
@@ -260,7 +273,6 @@ class RemoteDevice:
         for message, _ in self._session.receive(packet):
             if isinstance(message, Answer):
                 self._answer(message)
-                self._session.done(message.number, message.span.size if message.span else 0)
             elif isinstance(message, Fault):
                 self.on_fault(message)
                 self._session.done(message.number)
@@ -281,9 +293,11 @@ class RemoteDevice:
             pending.take(answer.start, answer.total, self._session.reads.view(answer.span))
         else:
             pending.finish()
+        self._session.done(answer.number, answer.span.size if answer.span else 0)
         if pending.done:
             del self._tickets[answer.ticket]
-            self._complete.append(pending)
+            if pending.finished is not None:
+                self._complete.append(pending)
 
     # --- the pump's side
 
@@ -429,15 +443,9 @@ class RemoteDevice:
             self._closing = True
             if self.lost is None and self._session.connected:
                 self._session.tell(Goodbye())
-                deadline = time.monotonic() + 2.0
-                try:
-                    link = self.road.link
-                    link.send(self._session.packets())
-                    while link.has_unsent and time.monotonic() < deadline:
-                        link.poll(0.1)
-                        link.send()
-                except LinkBroken:
-                    pass
+                with contextlib.suppress(LinkBroken):
+                    self.road.link.send(self._session.packets())
+                    self.road.link.drain(GOODBYE_TIMEOUT)
             self._lose(DeviceLost("the context was released"))
         self._notify()
 

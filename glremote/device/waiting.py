@@ -24,25 +24,27 @@ class Pending:
     What arrives is copied out at once. `finished` is called by `notify`, when it is complete.
     """
 
+    __slots__ = ("_parts", "_received", "_sink", "done", "error", "finished")
+
     def __init__(self, sink: memoryview | None = None, finished: Callable[[Pending], None] | None = None) -> None:
         self.done = False
         self.error: BaseException | tuple[str, str] | None = None
         self._sink = sink
-        self._finished = finished
+        self.finished = finished
         self._parts: list[bytes] = []
         self._received = 0
 
     def take(self, start: int, total: int, data: memoryview | bytes) -> bool:
         """A part: `data` at `start` of `total` bytes, in order. Whether it is complete now. Raises ProtocolError."""
-        fits = self._sink is None or len(self._sink) == total
-        if start != self._received or start + len(data) > total or not fits:
+        sink, end = self._sink, start + len(data)
+        if start != self._received or end > total or (sink is not None and len(sink) != total):
             raise ProtocolError(f"{len(data)} bytes at {start} of {total} are no answer to what was asked")
-        if self._sink is not None:
-            self._sink[start : start + len(data)] = data
+        if sink is not None:
+            sink[start:end] = data
         else:
             self._parts.append(bytes(data))
-        self._received += len(data)
-        if self._received >= total:
+        self._received = end
+        if end == total:
             self.finish()
         return self.done
 
@@ -54,8 +56,8 @@ class Pending:
 
     def notify(self) -> None:
         """Tell whoever is to be told that it is complete; by whichever thread receives, and holding no lock."""
-        if self._finished is not None:
-            self._finished(self)
+        if self.finished is not None:
+            self.finished(self)
 
     def data(self) -> bytes:
         """The bytes that arrived; b"" where they went into the sink."""
@@ -70,6 +72,7 @@ class CriticalSections:
     """
 
     def __init__(self) -> None:
+        self._main = threading.main_thread().ident
         self._previous: Any = None
         self._depth = 0
         self._open = False
@@ -77,7 +80,7 @@ class CriticalSections:
         self.interruptible = _Interruptible(self)
 
     def __enter__(self) -> None:
-        if threading.get_ident() != threading.main_thread().ident:
+        if threading.get_ident() != self._main:
             return
         self._depth += 1
         if self._depth == 1 and callable(_getsignal(_SIGINT)):
@@ -85,7 +88,7 @@ class CriticalSections:
             self._previous = _signal(_SIGINT, self._handle)
 
     def __exit__(self, *_: object) -> None:
-        if threading.get_ident() != threading.main_thread().ident:
+        if threading.get_ident() != self._main:
             return
         self._depth -= 1
         if self._depth == 0 and self._previous is not None:
@@ -109,7 +112,7 @@ class _Interruptible:
 
     def __enter__(self) -> None:
         sections = self._sections
-        if sections._previous is not None and threading.get_ident() == threading.main_thread().ident:
+        if sections._previous is not None and threading.get_ident() == sections._main:
             sections._open = True
             if sections._interrupted:
                 sections._interrupted = sections._open = False

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glremote.link.links import Link, LinkBroken, stream_pair
+from glremote.link.links import Bytes, Link, LinkBroken, stream_pair
 from glremote.protocol.errors import NotAdmitted
 from glremote.protocol.messages import Lost, encode
 
-from .port import LARGEST, Bytes, Event, Is, PortClosed
+from .port import LARGEST, Event, Is, PortClosed
 from .worker import Worker, make_context
 
 
@@ -77,9 +77,7 @@ class DirectPort:
             return
         try:
             self._link.send([pieces])
-            while self._link.has_unsent:
-                self._link.poll(0.2)
-                self._link.send()
+            self._link.drain()
         except (LinkBroken, OSError, ValueError):
             return  # `receive` tells of it
 

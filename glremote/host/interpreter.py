@@ -25,7 +25,7 @@ class Answers(Protocol):
         ...
 
     def data(self, ticket: int, size: int, fill: Callable[[memoryview], None]) -> None:
-        """The answer of a Fetch: `fill` writes it to `size` bytes of zeros; what it raises is the answer then."""
+        """The answer of a Fetch: `fill` writes all of its `size` bytes; what it raises is the answer then."""
         ...
 
     def error(self, ticket: int, error: Exception) -> None:
@@ -225,8 +225,17 @@ class Failed:
         """There is nothing to release."""
 
 
+ZEROS = bytes(1 << 20)
 LARGEST_ZEROS = 1 << 28
 """A new texture above this size is left to the driver."""
+
+
+def cleared(memory: memoryview) -> memoryview:
+    """The same memory, zeros: what OpenGL leaves out of an image must not show what was there before."""
+    for start in range(0, len(memory), len(ZEROS)):
+        piece = memory[start : start + len(ZEROS)]
+        piece[:] = ZEROS[: len(piece)] if len(piece) < len(ZEROS) else ZEROS
+    return memory
 
 
 def size_of(dtype: str) -> int:
@@ -382,11 +391,11 @@ FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = 
     c.ReadBufferChunks: lambda i, k, memory: i[k.buffer].read_chunks_into(
         memory, k.chunk_size, k.start, k.step, k.count, 0
     ),
-    c.ReadTexture: lambda i, k, memory: i[k.texture].read_into(memory, k.level, k.alignment, 0),
-    c.ReadVolume: lambda i, k, memory: i[k.texture].read_into(memory, k.alignment, 0),
-    c.ReadTextureCube: lambda i, k, memory: i[k.texture].read_into(memory, k.face, k.alignment, 0),
+    c.ReadTexture: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.level, k.alignment, 0),
+    c.ReadVolume: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.alignment, 0),
+    c.ReadTextureCube: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.face, k.alignment, 0),
     c.ReadFramebuffer: lambda i, k, memory: i[k.framebuffer].read_into(
-        memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
+        cleared(memory), k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
     ),
 }
 

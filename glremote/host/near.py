@@ -1,7 +1,7 @@
 """Near: a worker's own way to a client on the same machine, of the same user.
 
 Knows: a Unix socket of Linux's abstract names (unix(7): nothing of it lies in a file system, and it goes with us), a
-secret that only the greeting tells, and one sealed memfd that holds both stacks and is passed through that socket. Does
+secret that only the greeting tells, and one sealed memfd that is passed through that socket. Does
 not know: sessions. Where any of it is missing nothing is offered, and the websocket carries everything.
 """
 
@@ -15,6 +15,8 @@ import secrets
 import socket
 import struct
 
+from glremote.link import near
+from glremote.link.links import Link
 from glremote.protocol.messages import Near
 
 ACCEPT_TIMEOUT = 1.0
@@ -24,27 +26,28 @@ SWITCH = "GLREMOTE_NEAR"
 
 
 class Door:
-    """Waits for the one client that knows the secret; `memory` is what it will share with us."""
+    """Waits for the one client that knows the secret; `up` and `down` are the stacks that it will share with us."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, stack_size: int) -> None:
         self._name = f"\0glremote-{secrets.token_hex(16)}"
         self.descriptor = os.memfd_create("glremote stacks", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
-        os.ftruncate(self.descriptor, size)
-        self._size = size
+        self._size = near.size(stack_size)
+        os.ftruncate(self.descriptor, self._size)
         self._allocated = False
-        self.memory = mmap.mmap(self.descriptor, size)
+        memory = memoryview(mmap.mmap(self.descriptor, self._size))
+        self.up, self.down, self._upward, self._downward = near.layout(memory, stack_size)
         self.secret = secrets.token_bytes(32)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.bind(self._name)
         self.socket.listen(4)
 
     @classmethod
-    def open(cls, size: int) -> Door | None:
-        """A door to memory of so many bytes, or None where this system has none or it is switched off."""
+    def open(cls, stack_size: int) -> Door | None:
+        """A door to stacks of so many bytes, or None where this system has none or it is switched off."""
         if os.environ.get(SWITCH) == "0" or not hasattr(os, "memfd_create"):
             return None
         try:
-            return cls(size)
+            return cls(stack_size)
         except OSError:
             return None
 
@@ -53,7 +56,7 @@ class Door:
         """What the greeting says of it."""
         return Near(self._name, self.secret, self._size)
 
-    def admit(self) -> socket.socket | None:
+    def admit(self) -> Link | None:
         """Let in whoever knocks, if it is the same user and knows the secret, and hand over the memory."""
         knocking, _ = self.socket.accept()
         try:
@@ -68,9 +71,10 @@ class Door:
             if not hmac.compare_digest(said, self.secret):
                 raise PermissionError("not the client of this session")
             self._allocate()
+            for mailbox in (self._upward, self._downward):
+                mailbox.clear()
             socket.send_fds(knocking, [b"\1"], [self.descriptor])
-            knocking.settimeout(None)
-            return knocking
+            return near.link_over(knocking, self._upward, self._downward)
         except OSError:
             knocking.close()
             return None

@@ -55,9 +55,10 @@ DEFAULT_REQUIRE = 330
 STACK_SIZE = 32 << 20
 PART = 8 << 20
 """An answer above this size goes in parts, so that it never needs the whole stack at once."""
+QUIET = 0.002
+"""Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 LONGEST_TEXT = 40_000
 """Bytes of an exception's text that are passed on; compilers can be eloquent, and a message's head has an end."""
-ZEROS = bytes(1 << 20)
 
 
 class Worker:
@@ -73,8 +74,7 @@ class Worker:
         self.door = door
         up = down = None
         if door is not None:
-            shared = memoryview(door.memory)
-            up, down = shared[:STACK_SIZE], shared[STACK_SIZE:]
+            up, down = door.up, door.down
         self.session = Session(writes=Stack(STACK_SIZE, down), reads=Stack(STACK_SIZE, up))
         self.session.connected = False
         self.session.writes.shared = False  # until a client comes near
@@ -83,7 +83,7 @@ class Worker:
         self._make(DEFAULT_REQUIRE)
         self.buffers_run = 0
         self._greeted = False
-        self._buffers: deque[tuple[Buffer, bytes]] = deque()
+        self._buffers: deque[tuple[Buffer, memoryview]] = deque()
         self._epoch = 0
         self._failed: str | None = None  # why the present epoch's commands are dropped
         self._last_made = DEFAULT_FRAMEBUFFER
@@ -101,10 +101,12 @@ class Worker:
             while self._over is None:
                 if self._buffers:
                     self._run_one()
+                elif (event := self.port.receive(QUIET)) is not None:
+                    self._take(event)
                 else:
                     self.session.acknowledge()
                     self._send()
-                    self._take(self.port.receive(None))
+                    self._take(self.port.receive())
         except ProtocolError as error:
             log.warning("session %s: %s", self.name, error)
             self._over = str(error)
@@ -118,10 +120,13 @@ class Worker:
             return
         if event.what is Is.PACKET:
             for message, body in self.session.receive(event.data):
+                if isinstance(message, Buffer):
+                    self._buffers.append((message, body))
+                    continue
                 if isinstance(message, Hello | Resume):
                     self.port.near = event.near
                     self.session.writes.shared |= event.near
-                self._message(message, body)
+                self._message(message)
         elif event.what is Is.DETACHED:
             if event.near == self.port.near:
                 self.session.disconnect()
@@ -132,10 +137,8 @@ class Worker:
                 self.name, grace = bytes(event.data).decode().split()
                 self.grace = float(grace)
 
-    def _message(self, message: Any, body: memoryview) -> None:
-        if isinstance(message, Buffer):
-            self._buffers.append((message, bytes(body)))
-        elif isinstance(message, Hello) and not self._greeted:
+    def _message(self, message: Any) -> None:
+        if isinstance(message, Hello) and not self._greeted:
             self._greet(message)
         elif isinstance(message, Resume):
             if not self._greeted:
@@ -204,8 +207,8 @@ class Worker:
             else:
                 self._drop(command)
         self.buffers_run += 1
-        self.session.done(buffer.number)
-        self.session.acknowledge(at_once=self.session.has_outgoing)  # with an answer it costs nothing
+        self.session.done(buffer.number, self.checker.data + len(body))
+        self.session.acknowledge(at_once=False)
         self._send()
 
     def _fault(self, buffer: Buffer, index: int, command: Command, error: Exception) -> None:
@@ -233,7 +236,7 @@ class Worker:
     def data(self, ticket: int, size: int, fill: Callable[[memoryview], None]) -> None:
         """The answer of a Fetch: written straight into the stack, or, when it is large, sent from there in parts."""
         span = self._reserve(size) if size <= PART else None
-        whole = memoryview(bytearray(size)) if span is None else self._cleared(span)
+        whole = memoryview(bytearray(size)) if span is None else self.session.writes.view(span)
         try:
             fill(whole)
         except Exception as error:
@@ -258,8 +261,9 @@ class Worker:
         self.session.send(Answer, ticket, 0, 0, None, (kind, _shortened(why)), mark=self.session.writes.head)
 
     def _part(self, ticket: int, start: int, total: int, span: Span) -> None:
-        self.session.writes.fresh.append(span)
-        self.session.send_patches()
+        if not self.session.writes.shared:
+            self.session.writes.fresh.append(span)
+            self.session.send_patches()
         self.session.send(Answer, ticket, start, total, span, None, mark=self.session.writes.head)
 
     def _reserve(self, size: int) -> Span:
@@ -267,14 +271,6 @@ class Worker:
         while (span := self.session.writes.reserve(size)) is None:
             self._wait_for_peer()
         return span
-
-    def _cleared(self, span: Span) -> memoryview:
-        """A span's bytes, zeros: what OpenGL does not write must not show what was there before."""
-        view = self.session.writes.view(span)
-        for start in range(0, len(view), len(ZEROS)):
-            piece = view[start : start + len(ZEROS)]
-            piece[:] = ZEROS[: len(piece)] if len(piece) < len(ZEROS) else ZEROS
-        return view
 
     def _wait_for_room(self) -> None:
         while not self.session.has_room():
@@ -315,7 +311,7 @@ def main(arguments: list[str]) -> int:
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
-    door = Door.open(2 * STACK_SIZE)
+    door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
     try:

@@ -25,15 +25,15 @@ Packet = Sequence[Bytes]
 JOINED = 1 << 16
 """Pieces that are together shorter than this are joined: one system call is dearer than the copy."""
 
+PATIENCE = 0.2
+"""Seconds after which whoever drains a link looks whether it was closed meanwhile."""
+ROOM = 1 << 18
+"""Bytes that are received at once, into memory that is there: to get so much anew costs more than the call."""
 
-def spin(poller: Any, timeout: float | None, seconds: float) -> set[int]:
-    """Poll; at first, for so many seconds, without sleeping: to be woken costs more than a short answer takes."""
-    if seconds and timeout != 0:
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            if ready := poller.poll(0):
-                return {descriptor for descriptor, _ in ready}
-    return {descriptor for descriptor, _ in poller.poll(None if timeout is None else max(0, timeout * 1000))}
+
+def joined(pieces: Sequence[Bytes]) -> Sequence[Bytes]:
+    """Pieces that are small together as one."""
+    return (b"".join(pieces),) if sum(map(len, pieces)) <= JOINED else pieces
 
 
 class LinkBroken(Exception):
@@ -45,8 +45,8 @@ class Codec(Protocol):
 
     largest: int
 
-    def wrap(self, packet: Packet) -> list[Bytes]:
-        """The bytes that carry this packet."""
+    def wrap(self, packet: Packet) -> Sequence[Bytes]:
+        """The bytes that carry this packet, in pieces of which none is empty."""
         ...
 
     def unwrap(self, data: Bytes) -> tuple[list[Bytes], list[Bytes]]:
@@ -54,38 +54,56 @@ class Codec(Protocol):
         ...
 
 
+class Frames:
+    """Splits a stream of our own into frames: a header whose first field is the length of what follows, and that."""
+
+    def __init__(self, header: struct.Struct, largest: int) -> None:
+        self._header = header
+        self._largest = largest
+        self._rest = bytearray()
+        self._wanted = header.size
+
+    def split(self, data: Bytes) -> list[tuple[tuple[int, ...], bytes]]:
+        """The headers and contents of the frames that are complete with this data. Raises LinkBroken."""
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return []
+            data, self._rest = self._rest, bytearray()
+        frames: list[tuple[tuple[int, ...], bytes]] = []
+        at, end, size = 0, len(data), self._header.size
+        view = memoryview(data)
+        while end - at >= size:
+            fields = self._header.unpack_from(view, at)
+            behind = at + size + fields[0]
+            if fields[0] > self._largest:
+                raise LinkBroken(f"a packet of {fields[0]} bytes; the greatest has {self._largest}")
+            if behind > end:
+                self._wanted = behind - at
+                break
+            frames.append((fields, bytes(view[at + size : behind])))
+            at = behind
+        else:
+            self._wanted = size
+        if at < end:
+            self._rest += view[at:]
+        return frames
+
+
 class StreamCodec:
-    """A packet on a stream of our own, within the process: its length in 4 bytes, then itself."""
+    """A packet on a stream of our own, within the process or the machine: its length in 4 bytes, then itself."""
 
     HEADER = struct.Struct(">I")
 
     def __init__(self, largest: int) -> None:
         self.largest = largest
-        self._buffer = bytearray()
-        self._wanted = 0
+        self._frames = Frames(self.HEADER, largest)
 
-    def wrap(self, packet: Packet) -> list[Bytes]:
-        return [self.HEADER.pack(sum(map(len, packet))), *packet]
+    def wrap(self, packet: Packet) -> Sequence[Bytes]:
+        return joined((self.HEADER.pack(sum(map(len, packet))), *packet))
 
     def unwrap(self, data: Bytes) -> tuple[list[Bytes], list[Bytes]]:
-        self._buffer += data
-        if len(self._buffer) < self._wanted:
-            return [], []
-        packets: list[Bytes] = []
-        at, end = 0, len(self._buffer)
-        with memoryview(self._buffer) as view:
-            self._wanted = 0
-            while end - at >= 4:
-                (length,) = self.HEADER.unpack_from(view, at)
-                if length > self.largest:
-                    raise LinkBroken(f"a packet of {length} bytes; the greatest has {self.largest}")
-                if end - at - 4 < length:
-                    self._wanted = length + 4
-                    break
-                packets.append(bytes(view[at + 4 : at + 4 + length]))
-                at += 4 + length
-        del self._buffer[:at]
-        return packets, []
+        return [content for _, content in self._frames.split(data)], []
 
 
 class Link:
@@ -95,12 +113,11 @@ class Link:
         sock.setblocking(False)
         self.socket = sock
         self.codec = codec
-        self.spin = 0.0
-        """Seconds for which `poll` does not sleep."""
         self.bytes_sent = 0
         self.bytes_received = 0
         self.early: deque[Bytes] = deque()  # packets that came while the link was opened
-        self._unsent: deque[memoryview] = deque()
+        self._unsent: deque[Bytes] = deque()
+        self._room = memoryview(bytearray(ROOM))
         self._lock = threading.Lock()
         self._broken: str | None = None
         self._poller: Any = None
@@ -120,8 +137,20 @@ class Link:
             if self._broken:
                 raise LinkBroken(self._broken)
             for packet in packets:
-                self._queue(self.codec.wrap(packet))
+                self._unsent += self.codec.wrap(packet)
             self._write()
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Wait until the socket has taken all that was sent, or `timeout` seconds have passed. Raises LinkBroken."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._unsent and (deadline is None or time.monotonic() < deadline):
+            if hasattr(select, "poll"):
+                poller = select.poll()
+                poller.register(self.socket.fileno(), select.POLLOUT)
+                poller.poll(PATIENCE * 1000)
+            else:
+                select.select([], [self.socket.fileno()], [], PATIENCE)
+            self.send()
 
     def receive(self, timeout: float | None = 0) -> list[Bytes]:
         """Packets as soon as there are any; none when `timeout` seconds have passed. Raises LinkBroken at the end."""
@@ -135,19 +164,23 @@ class Link:
             if self._unsent:
                 self._write()
             try:
-                data = self.socket.recv(1 << 20)
+                size = self.socket.recv_into(self._room)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return []
             except (OSError, ValueError) as error:
                 raise self._break(f"the connection broke: {error}") from None
-            if not data:
+            if not size:
                 raise self._break("the connection was closed")
-            self.bytes_received += len(data)
-            packets, reply = self.codec.unwrap(data)
+            self.bytes_received += size
+            packets, reply = self.codec.unwrap(self._room[:size])
             if reply:
-                self._queue(reply)
+                self._unsent += reply
                 self._write()
             return packets
+
+    def receive_soon(self) -> list[Bytes]:
+        """Packets that are there, or that come so soon that sleeping is not worth while."""
+        return self.receive()
 
     def poll(self, timeout: float | None, beside: Link | None = None) -> set[int]:
         """Wait until there is something to receive (or to send, if anything is left to be sent), also on a link beside.
@@ -169,7 +202,7 @@ class Link:
             self._poller.register(self.socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
             if other >= 0:
                 self._poller.register(other, select.POLLIN)
-        return spin(self._poller, timeout, self.spin)
+        return {ready for ready, _ in self._poller.poll(None if timeout is None else max(0, timeout * 1000))}
 
     def fileno(self) -> int:
         """For select; -1 once it is closed."""
@@ -181,25 +214,21 @@ class Link:
         with contextlib.suppress(OSError):
             self.socket.close()
 
-    def _queue(self, pieces: Sequence[Bytes]) -> None:
-        if len(pieces) > 1 and sum(map(len, pieces)) <= JOINED:
-            pieces = [b"".join(pieces)]
-        self._unsent.extend(memoryview(piece).cast("B") for piece in pieces if len(piece))
-
     def _write(self) -> None:
         while self._unsent:
+            piece = self._unsent[0]
             try:
-                sent = self.socket.send(self._unsent[0])
+                sent = self.socket.send(piece)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError:  # what has arrived is to be received all the same: the end shows there
                 self._unsent.clear()
                 return
             self.bytes_sent += sent
-            if sent == len(self._unsent[0]):
+            if sent == len(piece):
                 self._unsent.popleft()
             else:
-                self._unsent[0] = self._unsent[0][sent:]
+                self._unsent[0] = memoryview(piece)[sent:]
 
     def _break(self, why: str) -> LinkBroken:
         self._broken = why

@@ -1,7 +1,8 @@
-"""Near, from the client: the worker's own Unix socket, and the memory of both stacks that comes through it.
+"""Near: the worker's own Unix socket, and the memory that comes through it: both stacks, and two mailboxes.
 
-Knows: how to knock at the door that a greeting offers (host/near.py). Does not know: what goes through. On another
-machine, as another user, or where the system lacks any of it, the answer is None and the websocket carries everything.
+Knows: where each lies, and how to knock at the door that a greeting offers (host/near.py). Does not know: what goes
+through. On another machine, as another user, or where the system lacks any of it, `connect` gives None and the
+websocket carries everything.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import socket
 
 from glremote.protocol.messages import Near
 
-from .links import Link, StreamCodec
+from . import mailbox
+from .links import Link
+from .mailbox import Mailbox, SharedLink
 
 TIMEOUT = 1.0
 SWITCH = "GLREMOTE_NEAR"
@@ -21,9 +24,26 @@ SPIN = 0.0002
 """Seconds for which either side looks for the other's next packet before it sleeps."""
 
 
-def connect(near: Near | None, size: int) -> tuple[Link, memoryview] | None:
-    """A link to the worker, and `size` bytes of shared memory: the upward stack and behind it the downward one."""
-    if near is None or near.size != size or os.environ.get(SWITCH) == "0":
+def layout(memory: memoryview, stack_size: int) -> tuple[memoryview, memoryview, Mailbox, Mailbox]:
+    """The upward and the downward stack, and the mailboxes of both directions, in shared memory."""
+    stacks, mailboxes = memory[: 2 * stack_size], memory[2 * stack_size :]
+    up, down = Mailbox(mailboxes[: mailbox.SIZE]), Mailbox(mailboxes[mailbox.SIZE :])
+    return stacks[:stack_size], stacks[stack_size:], up, down
+
+
+def size(stack_size: int) -> int:
+    """Bytes of all of it."""
+    return 2 * (stack_size + mailbox.SIZE)
+
+
+def link_over(sock: socket.socket, inward: Mailbox, outward: Mailbox) -> Link:
+    """The link, from either side."""
+    return SharedLink(sock, LARGEST, inward, outward, SPIN)
+
+
+def connect(near: Near | None, stack_size: int) -> tuple[Link, memoryview, memoryview] | None:
+    """A link to the worker, and the upward and the downward stack."""
+    if near is None or near.size != size(stack_size) or os.environ.get(SWITCH) == "0":
         return None
     if not hasattr(socket, "AF_UNIX"):
         return None
@@ -41,6 +61,5 @@ def connect(near: Near | None, size: int) -> tuple[Link, memoryview] | None:
     except (OSError, IndexError, ValueError):
         sock.close()
         return None
-    link = Link(sock, StreamCodec(LARGEST))
-    link.spin = SPIN
-    return link, memoryview(memory)
+    up, down, upward, downward = layout(memoryview(memory), stack_size)
+    return link_over(sock, downward, upward), up, down

@@ -22,7 +22,7 @@ from websockets.uri import WebSocketURI, parse_uri
 from glremote.protocol.errors import HostUnreachable, NotAdmitted
 from glremote.protocol.messages import LARGEST_PACKET
 
-from .links import JOINED, Bytes, Link, LinkBroken, Packet
+from .links import Bytes, Link, LinkBroken, Packet, joined
 
 PATH = "/glremote"
 SESSION_HEADER = "Glremote-Session"
@@ -41,13 +41,13 @@ class WebSocketCodec:
         self._protocol = protocol
         self._fragments: list[Bytes] = []
 
-    def wrap(self, packet: Packet) -> list[Bytes]:
-        pieces = [b"".join(packet)] if sum(map(len, packet)) <= JOINED else packet
+    def wrap(self, packet: Packet) -> Sequence[Bytes]:
+        pieces = joined(packet)
         last = len(pieces) - 1
         for index, piece in enumerate(pieces):
             send = self._protocol.send_continuation if index else self._protocol.send_binary
             send(piece, fin=index == last)
-        return list(self._protocol.data_to_send())
+        return joined([piece for piece in self._protocol.data_to_send() if piece])
 
     def unwrap(self, data: Bytes) -> tuple[list[Bytes], list[Bytes]]:
         self._protocol.receive_data(bytes(data))

@@ -205,20 +205,24 @@ class Recorder:
             self._block.asked.append(pending)
 
     def _wait(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
-        self._would_wait(f"{kind.__name__} needs an answer")
-        with self.device.sections:
-            self._ask(pending, kind, *fields)
-            self.flush()
-            self.device.wait(pending)
-        self._look()
-        raise_error(pending.error)
-
-    def _would_wait(self, why: str) -> None:
         if self._block is not None:
-            raise WouldWait(
-                f"{why}, and the command buffer it would wait for is sent only at the end of "
-                "`with glremote.command_buffer(...)`; move the call behind the block"
-            )
+            self._would_wait(f"{kind.__name__} needs an answer")
+        device = self.device
+        with device.sections:
+            self._ask(pending, kind, *fields)
+            self._flush()
+            device.wait(pending)
+        if self._alert:
+            self._look()
+        if pending.error is not None:
+            raise_error(pending.error)
+
+    @staticmethod
+    def _would_wait(why: str) -> None:
+        raise WouldWait(
+            f"{why}, and the command buffer it would wait for is sent only at the end of "
+            "`with glremote.command_buffer(...)`; move the call behind the block"
+        )
 
     # --- sending
 
@@ -227,19 +231,23 @@ class Recorder:
 
         Where spans were pushed for commands that were not recorded after all, an empty buffer frees them.
         """
-        if self._block is not None:
-            return
-        while self._commands or self.device.stack.head > self._marked:
-            if not self.device.has_room:
-                self.device.wait_until(lambda: self.device.has_room)
-            self._send(self.device.stack.head)
+        if self._block is None:
+            with self.device.sections:
+                self._flush()
+
+    def _flush(self) -> None:
+        device = self.device
+        while self._commands or device.stack.head > self._marked:
+            if not device.has_room:
+                device.wait_until(lambda: device.has_room)
+            self._send(device.stack.head)
 
     def _send(self, mark: int) -> None:
-        with self.device.sections, self._sending:
+        """Send what was recorded. In the main thread the caller is in the device's `sections`."""
+        with self._sending:
             if self._block is not None:  # it began since the pump looked
                 return
-            count = len(self._commands)
-            taken = [self._commands.popleft() for _ in range(count)]
+            taken = [self._commands.popleft() for _ in range(len(self._commands))]
             self._weight = self._pushed = 0
             if taken or mark > self._marked:
                 self._submit(taken, mark if not self._commands else 0)
@@ -253,7 +261,8 @@ class Recorder:
             self._submit(taken[half:], mark)
             return
         number = self.device.submit(body, len(taken), self._epoch, mark)
-        self._marked = max(self._marked, mark)
+        if mark > self._marked:
+            self._marked = mark
         if self._debug:
             self._sent_sites.append((number, [self._sites.pop(id(command), "?") for command in taken]))
             if len(self._sent_sites) > SITES:
@@ -315,7 +324,7 @@ class Recorder:
         """Raise the fault, once, and begin the next epoch: its first buffer sets all state again."""
         fault, self._fault = self._fault, None
         assert fault is not None
-        with self._sending:
+        with self.device.sections, self._sending:
             while self._commands:
                 self._send(self.device.stack.head)  # it belongs to the old epoch: the host drops it, frees excepted
             self._epoch += 1
@@ -331,7 +340,7 @@ class Recorder:
         """End the session. Never raises; a fault that nobody has seen is written to standard error."""
         self._block = None
         if self.device.lost is None:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), self.device.sections:
                 while self._commands and self.device.has_room:
                     self._send(self.device.stack.head)
         self.device.close()

@@ -15,7 +15,7 @@ from glremote.host.serving import LocalHost
 from glremote.link import websocket
 from glremote.link.links import Link
 from glremote.protocol.errors import DeviceLost, NotAdmitted
-from tests.faulty import CuttingHost, cut
+from tests.faulty import CuttingHost, cut, cut_after
 
 STEPS = 6
 
@@ -128,16 +128,16 @@ def _cutting(host: LocalHost, budgets: list[int]) -> Callable[[str | None], Link
 def test_near_link_cut_falls_back_to_the_websocket(undisturbed: tuple[str, int, int, int]) -> None:
     digest, *_ = undisturbed
     with LocalHost() as host:
-        ctx = glremote.create_context(host.url, token=host.token)
-        device = glremote.device(ctx)
-        assert isinstance(device, glremote.RemoteDevice)
-        if not device.near:
-            pytest.skip("this system has no memfd")
-        cut(device.road.link, [1500])
-        assert work(ctx) == digest
-        assert glremote.device(ctx).measure().buffers > 0
-        assert device.road.lifeline is None  # it is the link now
-        ctx.release()
+        for packets in (1, 2, 3, 5, 8):
+            ctx = glremote.create_context(host.url, token=host.token)
+            device = glremote.device(ctx)
+            assert isinstance(device, glremote.RemoteDevice)
+            if not device.near:
+                pytest.skip("this system has no memfd")
+            cut_after(device.road.link, packets)
+            assert work(ctx) == digest
+            assert device.road.lifeline is None  # it is the link now
+            ctx.release()
 
 
 def test_lifeline_cut_is_made_again(undisturbed: tuple[str, int, int, int]) -> None:

@@ -14,8 +14,9 @@ import sys
 from dataclasses import dataclass, field
 
 from glremote.host.near import SWITCH as NEAR
-from glremote.host.port import HEADER, LARGEST, Bytes, Is, PortClosed
+from glremote.host.port import HEADER, LARGEST, Is, PortClosed
 from glremote.host.serving import environment
+from glremote.link.links import Bytes, joined
 
 log = logging.getLogger("glremote.host")
 
@@ -23,7 +24,8 @@ WORKER_TIMEOUT = 25.0
 """Seconds that a worker may take to make its context: less than the client waits for its greeting."""
 WORKER_PATIENCE = 2.0
 """Seconds that a worker may take to exit once its port is closed; then it is killed."""
-JOINED = 1 << 16
+ROOM = 1 << 16
+"""Bytes that are received at once."""
 LONGEST_REASON = 2000
 
 
@@ -106,9 +108,8 @@ class Worker:
 
     async def send(self, what: Is, data: Bytes = b"") -> None:
         """Send a frame; waits until the worker's socket has taken it. Raises PortClosed."""
-        header = HEADER.pack(len(data), what)
         try:
-            for piece in (header + data,) if len(data) < JOINED else (header, data):
+            for piece in joined((HEADER.pack(len(data), what), data)):
                 await self._loop.sock_sendall(self._socket, piece)
         except OSError as error:
             raise PortClosed(str(error)) from None
@@ -118,7 +119,7 @@ class Worker:
         buffer = self._buffer
         try:
             while len(buffer) < HEADER.size:
-                data = await self._loop.sock_recv(self._socket, JOINED)
+                data = await self._loop.sock_recv(self._socket, ROOM)
                 if not data:
                     raise PortClosed("the worker closed its port")
                 buffer += data
@@ -163,7 +164,7 @@ class Worker:
         """Pass on what the process writes to its standard error; should it fail, the last line is why."""
         assert self._process.stderr is not None
         rest = b""
-        while data := await self._process.stderr.read(JOINED):
+        while data := await self._process.stderr.read(ROOM):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 self._log(line)
