@@ -61,11 +61,11 @@ import glremote, moderngl
 ctx = glremote.create_context(sys.argv[1])
 assert isinstance(ctx, moderngl.Context) and glremote.device(ctx).remote
 framebuffer = ctx.simple_framebuffer((2, 2))
-framebuffer.clear(1.0, 0.5, 0.0, 1.0)
-assert framebuffer.read() == bytes((255, 128, 0)) * 4, framebuffer.read()
+framebuffer.clear(1.0, 0.2, 0.0, 1.0)
+assert framebuffer.read() == bytes((255, 51, 0)) * 4, framebuffer.read()
 assert glremote.read_async(ctx.buffer(b"far away")).result() == b"far away"
 image = glremote.image(framebuffer)
-assert image.size == (2, 2) and image.getpixel((1, 1))[:3] == (255, 128, 0)
+assert image.size == (2, 2) and image.getpixel((1, 1))[:3] == (255, 51, 0)
 ctx.release()
 print("rendered")
 '''

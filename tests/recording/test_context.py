@@ -157,8 +157,9 @@ def test_getters(ctx: Any) -> None:
             found = getattr(ctx, name)
             assert (found, type(found)) == (expected, type(expected)), (name, given)
             ctx.clear_errors()
-    ctx.line_width = math.nan
-    assert math.isnan(ctx.line_width)
+    if "llvmpipe" in ctx.info["GL_RENDERER"]:  # another driver may refuse it
+        ctx.line_width = math.nan
+        assert math.isnan(ctx.line_width)
     for name in WRITE_ONLY:
         assert raised(getattr, ctx, name) == (NotImplementedError, "")
     for value in (0, -1.0):

@@ -212,30 +212,32 @@ REFUSED = (
     "", "error", "\n\n#version 330\n\nerror", b"\n\n#version 330\n\nerror", "#version 999\nvoid main() {}",
     "#version 430\nvoid main() { undefined(); }", "#version 430\nin vec4 p;\nvoid main() { float x = p; }",
 )  # fmt: skip
-
-
 def test_logs_are_the_drivers(ctx: moderngl.Context, new_context: NewContext) -> None:
+    def log(call: Any, *arguments: Any, **more: Any) -> str:
+        try:
+            call(*arguments, **more)
+        except Error as error:
+            return str(error)
+        assert "llvmpipe" not in ctx.info["GL_RENDERER"]
+        return "taken"  # other drivers are lenient
+
     def logs(ctx: Any) -> list[str]:
         found = []
         for stage in STAGES:
             for source in REFUSED:
                 sources = {"vertex_shader": VERTEX, "fragment_shader": FRAGMENT, stage: source}
-                if stage == "compute_shader":
-                    kind, text = raised(ctx.compute_shader, source)
-                else:
-                    kind, text = raised(ctx.program, **sources)
-                assert kind is Error
-                head = f"GLSL Compiler failed\n\n{stage}\n{STAGES[stage]}\n"
-                assert text.startswith(head) or text.startswith("GLSL Linker failed\n\nProgram\n=======\n")
+                text = log(ctx.compute_shader, source) if stage == "compute_shader" else log(ctx.program, **sources)
+                compiler = f"GLSL Compiler failed\n\n{stage}\n{STAGES[stage]}\n"
+                assert text.startswith((compiler, "GLSL Linker failed\n\nProgram\n=======\n")) or text == "taken"
                 found.append(text)
         for arguments in (
             (), (VERTEX, None, GEOMETRY.format(input="points", output="points", count=1).replace("{ b", "{ c")),
             ("#version 330\nout vec2 v; void main() { v = vec2(0); }",
              "#version 330\nin vec4 v; out vec4 c; void main() { c = v; }"),
         ):  # fmt: skip
-            found.append(raised(ctx.program, *arguments)[1])
-        found.append(raised(ctx.program, CAPTURED, varyings=["nothing"])[1])
-        found.append(raised(ctx.program, CAPTURED, varyings=["b", "b"])[1])
+            found.append(log(ctx.program, *arguments))
+        found.append(log(ctx.program, CAPTURED, varyings=["nothing"]))
+        found.append(log(ctx.program, CAPTURED, varyings=["b", "b"]))
         return found
 
     found = logs(ctx)
@@ -338,7 +340,7 @@ def test_compute(ctx: Any) -> None:
     shader.run_indirect(groups, 4)
     assert seen() == [7, 8, 0, 0]
     assert ctx.error == "GL_NO_ERROR"
-    shader.run(1 << 20)
+    shader.run(1, 1 << 20)
     assert ctx.error == "GL_INVALID_VALUE"
     shader.run_indirect(groups, 3)
     assert ctx.error == "GL_INVALID_VALUE"
