@@ -207,9 +207,9 @@ class Worker:
             else:
                 self._drop(command)
         self.buffers_run += 1
-        self.session.done(buffer.number, self.checker.data + len(body))
-        self.session.acknowledge(at_once=False)
         self._send()
+        self.session.done(buffer.number, self.checker.data + len(body))
+        self.session.acknowledge(at_once=False)  # it goes with what is sent next
 
     def _fault(self, buffer: Buffer, index: int, command: Command, error: Exception) -> None:
         kind, why = describe(error)

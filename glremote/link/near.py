@@ -20,7 +20,7 @@ from .mailbox import Mailbox, SharedLink
 TIMEOUT = 1.0
 SWITCH = "GLREMOTE_NEAR"
 LARGEST = 32 << 20
-SPIN = 0.0002
+SPIN = 0.001
 """Seconds for which either side looks for the other's next packet before it sleeps."""
 
 

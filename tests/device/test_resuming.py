@@ -136,7 +136,8 @@ def test_near_link_cut_falls_back_to_the_websocket(undisturbed: tuple[str, int, 
                 pytest.skip("this system has no memfd")
             cut_after(device.road.link, packets)
             assert work(ctx) == digest
-            assert device.road.lifeline is None  # it is the link now
+            device.wait_until(lambda: device.road.lifeline is None)  # it is the link now
+            assert work(ctx) == digest and not device.near
             ctx.release()
 
 
