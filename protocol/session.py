@@ -48,8 +48,8 @@ class Kept(NamedTuple):
     """A message that the peer has not applied yet. `mark`: once it has, our spans before this mark are free."""
 
     number: int
-    head: bytes
-    body: Bytes
+    pieces: tuple[Bytes, ...]
+    size: int
     mark: int
     cost: int  # of our credit
 
@@ -70,7 +70,7 @@ class Session:
         self.resends = 0  # how many messages went out again, for whoever counts
         self._kept: deque[Kept] = deque()
         self._kept_bytes = 0
-        self._outgoing: deque[tuple[bytes, Bytes]] = deque()
+        self._outgoing: deque[tuple[tuple[Bytes, ...], int]] = deque()  # pieces, and their size
 
     # --- sending
 
@@ -88,17 +88,20 @@ class Session:
         number = self.sent + 1
         head = encode(kind(number, *fields), body)
         self.sent = number
-        cost = 0 if kind is Patch else len(head) + len(body)
-        self._kept.append(Kept(number, head, body, mark, cost))
+        size = len(head) + len(body)
+        pieces: tuple[Bytes, ...] = (head, body) if len(body) else (head,)
+        cost = 0 if kind is Patch else size
+        self._kept.append(Kept(number, pieces, size, mark, cost))
         self._kept_bytes += cost
         if self.connected:
-            self._outgoing.append((head, body))
+            self._outgoing.append((pieces, size))
         return number
 
     def tell(self, message: Message) -> None:
         """Send a message that has no number: it is not kept, and lost with the connection."""
         if self.connected:
-            self._outgoing.append((encode(message), b""))
+            head = encode(message)
+            self._outgoing.append(((head,), len(head)))
 
     def has_room(self) -> bool:
         """Whether the credit allows another buffer or answer of the greatest size."""
@@ -112,15 +115,14 @@ class Session:
     def packets(self) -> list[list[Bytes]]:
         """Take what is to be sent now: packets, each a list of pieces to be sent one behind the other."""
         packets: list[list[Bytes]] = []
-        size = LARGEST_PACKET
+        room = 0
         while self._outgoing:
-            head, body = self._outgoing.popleft()
-            length = len(head) + len(body)
-            if size + length > LARGEST_PACKET:
+            pieces, size = self._outgoing.popleft()
+            if size > room:
                 packets.append([])
-                size = 0
-            packets[-1] += (head, body) if body else (head,)
-            size += length
+                room = LARGEST_PACKET
+            packets[-1] += pieces
+            room -= size
         return packets
 
     # --- receiving
@@ -191,6 +193,6 @@ class Session:
         """A new connection: the peer has applied our messages up to this number, and gets the others again."""
         self._drop(applied)
         self.connected = True
-        self._outgoing.extend((kept.head, kept.body) for kept in self._kept)
+        self._outgoing.extend((kept.pieces, kept.size) for kept in self._kept)
         self.resends += len(self._kept)
         self.told = min(self.told, self.applied)

@@ -271,7 +271,7 @@ class RemoteDevice:
 
     def _take(self, packet: Any) -> None:
         for message, _ in self._session.receive(packet):
-            if isinstance(message, Answer):
+            if type(message) is Answer:
                 self._answer(message)
             elif isinstance(message, Fault):
                 self.on_fault(message)
@@ -284,16 +284,16 @@ class RemoteDevice:
                 raise ProtocolError(f"{self.host} sent {type(message).__name__}")
 
     def _answer(self, answer: Answer) -> None:
-        pending = self._tickets.get(answer.ticket)
+        pending, session, span = self._tickets.get(answer.ticket), self._session, answer.span
         if pending is None:
             raise ProtocolError(f"{self.host} answered ticket {answer.ticket}, which nobody holds")
         if answer.error is not None:
             pending.finish(answer.error)
-        elif answer.span is not None:
-            pending.take(answer.start, answer.total, self._session.reads.view(answer.span))
+        elif span is not None:
+            pending.take(answer.start, answer.total, session.reads.view(span))
         else:
             pending.finish()
-        self._session.done(answer.number, answer.span.size if answer.span else 0)
+        session.done(answer.number, 0 if span is None else span.size)
         if pending.done:
             del self._tickets[answer.ticket]
             if pending.finished is not None:

