@@ -118,6 +118,7 @@ class SharedLink(Link):
             first = self._inward.get(self._taken + 1)
             if first is not None:
                 self._taken += 1
+                self.bytes_received += len(first)
         return first
 
     def receive_soon(self) -> list[Bytes]:
@@ -125,7 +126,9 @@ class SharedLink(Link):
         if sent[0] == taken:
             end = time.perf_counter() + self._spin
             awake[0] = 1
-            while sent[0] == taken and time.perf_counter() < end:
-                os.sched_yield()  # to a driver's thread, perhaps, that computes what we wait for
-            awake[0] = 0
+            try:
+                while sent[0] == taken and time.perf_counter() < end:
+                    os.sched_yield()  # to a driver's thread, perhaps, that computes what we wait for
+            finally:
+                awake[0] = 0
         return self.receive()

@@ -92,6 +92,7 @@ def test_a_small_packet_is_left_in_memory_and_a_sleeper_is_rung() -> None:
     assert wait(other) == [b"early"]
     assert wait(other) == [b"second", b"third"]
     assert other.receive() == []
+    assert one.bytes_sent > 16 and one.bytes_sent == other.bytes_received
 
 
 def test_nobody_is_rung_who_is_awake() -> None:
