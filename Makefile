@@ -1,6 +1,7 @@
 # make run     draw the gallery through a host of its own, and say where it is
 # make test    run the tests; `make test ARGS="-k link"` runs some of them
 # make check   ruff and mypy
+# make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
 # make clean   remove everything that these made
 #
 # Each makes .venv first, if it is not there, and sees to an EGL driver (prerequisites.py).
@@ -8,7 +9,7 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test check clean
+.PHONY: run test check conformance clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
@@ -20,6 +21,9 @@ check: $(READY)
 	@.venv/bin/ruff check
 	@.venv/bin/mypy
 
+conformance: $(READY)
+	@.venv/bin/python -m tests.conformance $(ARGS)
+
 $(READY): setup.cfg pyproject.toml prerequisites.py
 	@$(PYTHON) prerequisites.py
 	@echo "Installing glremote and what it needs into .venv"
@@ -28,5 +32,5 @@ $(READY): setup.cfg pyproject.toml prerequisites.py
 	@touch $@
 
 clean:
-	rm -rf .venv gallery build glremote.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .conformance gallery build glremote.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

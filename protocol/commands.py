@@ -286,6 +286,33 @@ class Finish(Ask, tag=26):
     """`Context.finish`: answered with None when all work is done"""
 
 
+class SetLabel(Ask, tag=27):
+    """`label = value` of any object, None where this session has none: also answered with an error that was pending"""
+
+    identifier: UInt32
+    object: AnyHandle | None
+    label: bytes | None
+
+
+class GetLabel(Ask, tag=28):
+    """`label` of any object, None where this session has none: also answered with an error that was pending"""
+
+    identifier: UInt32
+    object: AnyHandle | None
+
+
+class PushDebugScope(Ask, tag=29):
+    """`Context.debug_scope`, entering: also answered with an error that was pending"""
+
+    source: UInt32
+    id: UInt32
+    message: bytes
+
+
+class PopDebugScope(Ask, tag=30):
+    """`Context.debug_scope`, leaving: also answered with an error that was pending"""
+
+
 # --- buffers
 
 
@@ -355,6 +382,14 @@ class ReadBuffer(Fetch, tag=47):
 
     buffer: BufferHandle
     offset: Size
+
+
+class MakeExternalBuffer(Make, tag=49):
+    """`Context.external_buffer`: another object for the OpenGL buffer of `buffer`"""
+
+    makes = "buffer"
+    buffer: BufferHandle
+    size: Int32
 
 
 class ReadBufferChunks(Fetch, tag=48):
@@ -564,6 +599,17 @@ class TextureCubeReadInto(Do, tag=79):
     write_offset: Size
 
 
+class MakeExternalTexture(Make, tag=91):
+    """`Context.external_texture`: another object for the OpenGL texture of `texture`"""
+
+    makes = "texture"
+    texture: AnyTextureHandle
+    extent: Extent2
+    components: UInt32
+    samples: UInt32
+    dtype: str
+
+
 class TextureUse(Do, tag=80):
     """`Texture.use`, of every kind of texture"""
 
@@ -661,6 +707,19 @@ class MakeEmptyFramebuffer(Make, tag=101):
 
 class CheckFramebuffer(Ask, tag=102):
     """Answered with None, or with what making this framebuffer raised"""
+
+    framebuffer: FramebufferHandle
+
+
+class MakeDetectedFramebuffer(Make, tag=112):
+    """`Context.detect_framebuffer`: another object for the OpenGL framebuffer of `framebuffer`, with fresh masks"""
+
+    makes = "framebuffer"
+    framebuffer: FramebufferHandle
+
+
+class DetectedFramebuffer(Ask, tag=113):
+    """Width, height and number of colour attachments, as `Context.detect_framebuffer` found them"""
 
     framebuffer: FramebufferHandle
 

@@ -5,6 +5,7 @@
     │   ├── WouldWait           a call that needs an answer, inside `with command_buffer(...)`
     │   ├── TooLarge            more than goes in one piece
     │   │   └── BufferTooLarge  ... more than one command buffer holds, inside `with command_buffer(...)`
+    │   ├── ForeignName         a number that no OpenGL object of this context has
     │   └── Inherited           a context used in a process that was forked from its own
     ├── HostError               the host's driver: what moderngl or OpenGL refused there
     │   └── Fault               ... of a command that was recorded earlier (recording/ has it; a moderngl.Error too)
@@ -37,6 +38,13 @@ class TooLarge(CallError):
 
 class BufferTooLarge(TooLarge):
     """The calls inside `with glremote.command_buffer(ctx)` are more than one command buffer can hold."""
+
+
+class ForeignName(CallError):
+    """An OpenGL object is named by a number (`glo`) that no object of this context has.
+
+    What PyOpenGL, CUDA or another library made in this process does not exist on the host.
+    """
 
 
 class Inherited(CallError):

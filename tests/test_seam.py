@@ -52,13 +52,6 @@ EXCEPTIONS: dict[str, str] = {
 """What a recording class lacks, and why."""
 
 NOT_YET: dict[str, tuple[Any, ...]] = {
-    "Context.detect_framebuffer": (None,),
-    "Context.external_buffer": (1, 16, False),
-    "Context.external_texture": (1, (4, 4), 4, 0, "f1"),
-    "Context.get_label": (0x8E4A, 1),
-    "Context.set_label": (0x8E4A, 1, "a name"),
-    "Context.push_debug_scope": (1, "a name"),
-    "Context.pop_debug_scope": (),
     "Context._set_uniform_handle": (1, 0, 0),
     "Program.draw_mesh_tasks": (0, 1),
     "Program.draw_mesh_tasks_indirect": (None,),

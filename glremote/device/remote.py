@@ -437,8 +437,8 @@ class RemoteDevice:
         with contextlib.suppress(Exception):
             pump().remove(self)
 
-    def close(self) -> None:
-        """Say goodbye: the host frees everything at once. The second call does nothing."""
+    def close(self, why: DeviceLost | None = None) -> None:
+        """Say goodbye: the host frees everything at once. `why` is raised from now on. The second call does nothing."""
         with self.sections, self._lock:
             self._closing = True
             if self.lost is None and self._session.connected:
@@ -446,7 +446,7 @@ class RemoteDevice:
                 with contextlib.suppress(LinkBroken):
                     self.road.link.send(self._session.packets())
                     self.road.link.drain(GOODBYE_TIMEOUT)
-            self._lose(DeviceLost("the context was released"))
+            self._lose(why or DeviceLost("the session was closed"))
         self._notify()
 
     def inherit(self) -> None:

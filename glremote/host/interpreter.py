@@ -6,6 +6,7 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -45,7 +46,8 @@ class Interpreter:
         self.stack = stack
         self.answers = answers
         self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
-        self.programs: dict[int, tuple[int, Any]] = {}  # OpenGL's name and the members of each program, for reflection
+        self.names: dict[int, int] = {c.DEFAULT_FRAMEBUFFER: 0}  # OpenGL's, by handle
+        self.members: dict[int, Any] = {}  # of each program, for reflection
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
@@ -55,7 +57,7 @@ class Interpreter:
         if (does := DOES.get(kind)) is not None:
             does(self, command)
         elif (makes := MAKES.get(kind)) is not None:
-            self.objects[command.handle] = makes(self, command)  # type: ignore[attr-defined]
+            self._keep(command.handle, makes(self, command))  # type: ignore[attr-defined]
         elif (fetches := FETCHES.get(kind)) is not None:
             self._fetch(command, fetches)  # type: ignore[arg-type]
         elif (asks := ASKS.get(kind)) is not None:
@@ -67,6 +69,12 @@ class Interpreter:
                 self.answers.value(command.ticket, value)  # type: ignore[attr-defined]
         else:
             FREES[kind](self, command)
+
+    def _keep(self, handle: int, made: Any) -> None:
+        """What moderngl gave: an object, or a tuple that begins with it and ends with OpenGL's name of it."""
+        if type(made) is tuple:
+            made, *_, self.names[handle] = made
+        self.objects[handle] = made
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
         self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory))
@@ -99,14 +107,12 @@ class Interpreter:
 
     def make_buffer(self, k: c.MakeBuffer) -> Any:
         if k.data is not None:
-            return self.context.buffer(self.data(k.data), 0, k.dynamic)[0]
-        buffer = self.context.buffer(None, k.reserve, k.dynamic)[0]
+            return self.context.buffer(self.data(k.data), 0, k.dynamic)
+        made = self.context.buffer(None, k.reserve, k.dynamic)
         if k.reserve > 0:
-            try:
-                buffer.clear(-1, 0, None)
-            except Exception:  # out of memory: OpenGL's own error stands, as it does in a local context
-                return buffer
-        return buffer
+            with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
+                made[0].clear(-1, 0, None)
+        return made
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
@@ -120,32 +126,36 @@ class Interpreter:
         data = None if k.samples else self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
         return self.context.texture(
             k.extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
-        )[0]
+        )
 
     def make_depth_texture(self, k: c.MakeDepthTexture) -> Any:
         data = None if k.samples else self.pixels(k.data, 1, k.extent, 4, k.alignment)
-        return self.context.depth_texture(k.extent, data, k.samples, k.alignment, False)[0]
+        return self.context.depth_texture(k.extent, data, k.samples, k.alignment, False)
 
     def make_volume(self, make: Callable[..., Any], k: Any) -> Any:
         data = self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return make(k.extent, k.components, data, k.alignment, k.dtype)[0]
+        return make(k.extent, k.components, data, k.alignment, k.dtype)
 
     def make_cube(self, k: c.MakeTextureCube) -> Any:
         data = self.pixels(k.data, 6, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return self.context.texture_cube(k.extent, k.components, data, k.alignment, k.dtype, k.internal_format)[0]
+        return self.context.texture_cube(k.extent, k.components, data, k.alignment, k.dtype, k.internal_format)
 
     def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
         depth = None if k.depth_attachment is None else self[k.depth_attachment]
         colors = tuple(self[handle] for handle in k.color_attachments)
-        return self.told(k.handle, lambda: self.context.framebuffer(colors, depth)[0])
+        return self.told(k.handle, lambda: self.context.framebuffer(colors, depth))
+
+    def detected(self, k: c.DetectedFramebuffer) -> tuple[int, int, int]:
+        framebuffer = self[k.framebuffer]
+        mask = framebuffer.color_mask
+        return (*framebuffer.viewport[2:], 1 if mask and mask[0] in (True, False) else len(mask))
 
     def make_program(self, k: c.MakeProgram) -> Any:
         def make() -> Any:
-            program, members, _, geometry, name = self.context.program(
-                *k.sources, k.varyings, k.fragment_outputs, k.interleaved
-            )
-            self.programs[k.handle] = (name, (members, geometry))
-            return program
+            made = self.context.program(*k.sources, k.varyings, k.fragment_outputs, k.interleaved)
+            _, members, _, geometry, _ = made
+            self.members[k.handle] = (members, geometry)
+            return made
 
         return self.told(k.handle, make)
 
@@ -163,25 +173,26 @@ class Interpreter:
 
     def reflect_program(self, k: c.ReflectProgram) -> Any:
         self.failure(k.program)
-        name, (members, geometry) = self.programs[k.program]
-        return reflect(self.context, name, members, geometry)
+        return reflect(self.context, self.names[k.program], *self.members[k.program])
 
-    def name(self, program: int) -> int:
-        """OpenGL's name of a program."""
+    def name(self, handle: int | None) -> int:
+        """OpenGL's name of an object; one that nothing has where the client knows none."""
+        if handle is None:
+            return NO_NAME
         try:
-            return self.programs[program][0]
+            return self.names[handle]
         except KeyError:
-            raise NotThere(f"the program with handle {program} was never made") from None
+            raise NotThere(f"the object with handle {handle} was never made") from None
 
     def set_uniform(self, k: c.SetUniform) -> None:
         self.context._write_uniform(
-            self.programs[k.program][0], k.location, k.gl_type, k.array_length, k.element_size, k.data
+            self.name(k.program), k.location, k.gl_type, k.array_length, k.element_size, k.data
         )
 
     def make_vertex_array(self, k: c.MakeVertexArray) -> Any:
         content = tuple((self[item.buffer], item.format, *item.attributes) for item in k.content)
         index = None if k.index_buffer is None else self[k.index_buffer]
-        return self.context.vertex_array(self[k.program], content, index, k.index_element_size)[0]
+        return self.context.vertex_array(self[k.program], content, index, k.index_element_size)
 
     def make_scope(self, k: c.MakeScope) -> Any:
         def bound(pairs: Any) -> Any:
@@ -207,9 +218,8 @@ class Interpreter:
             thing.release()
 
     def forget(self, k: c.Forget) -> None:
-        self.objects.pop(k.object, None)
-        self.programs.pop(k.object, None)
-        self.failures.pop(k.object, None)
+        for kept in (self.objects, self.names, self.members, self.failures):
+            kept.pop(k.object, None)
 
 
 class Failed:
@@ -226,6 +236,8 @@ class Failed:
 
 
 ZEROS = bytes(1 << 20)
+NO_NAME = 0xFFFFFFFF
+"""What OpenGL has not given to any object; it counts from 1."""
 LARGEST_ZEROS = 1 << 28
 """A new texture above this size is left to the driver."""
 
@@ -265,17 +277,22 @@ MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.MakeTextureCube: Interpreter.make_cube,
     c.MakeDepthTextureCube: lambda i, k: i.context.depth_texture_cube(
         k.extent, i.pixels(k.data, 6, k.extent, 4, k.alignment), k.alignment
-    )[0],
-    c.MakeRenderbuffer: lambda i, k: i.context.texture(k.extent, k.components, None, k.samples, 1, k.dtype, 0, True)[0],
-    c.MakeDepthRenderbuffer: lambda i, k: i.context.depth_texture(k.extent, None, k.samples, 1, True)[0],
+    ),
+    c.MakeRenderbuffer: lambda i, k: i.context.texture(k.extent, k.components, None, k.samples, 1, k.dtype, 0, True),
+    c.MakeDepthRenderbuffer: lambda i, k: i.context.depth_texture(k.extent, None, k.samples, 1, True),
     c.MakeFramebuffer: Interpreter.make_framebuffer,
     c.MakeEmptyFramebuffer: lambda i, k: i.told(
-        k.handle, lambda: i.context.empty_framebuffer(k.extent, k.layers, k.samples)[0]
+        k.handle, lambda: i.context.empty_framebuffer(k.extent, k.layers, k.samples)
+    ),
+    c.MakeDetectedFramebuffer: lambda i, k: i.context.detect_framebuffer(i.name(k.framebuffer)),
+    c.MakeExternalBuffer: lambda i, k: i.context.external_buffer(i.name(k.buffer), k.size & 0xFFFFFFFF),
+    c.MakeExternalTexture: lambda i, k: i.context.external_texture(
+        i.name(k.texture), k.extent, k.components, k.samples, k.dtype
     ),
     c.MakeProgram: Interpreter.make_program,
     c.MakeVertexArray: Interpreter.make_vertex_array,
     c.MakeQuery: lambda i, k: i.context.query(k.samples, k.any_samples, k.time, k.primitives),
-    c.MakeSampler: lambda i, k: i.context.sampler()[0],
+    c.MakeSampler: lambda i, k: i.context.sampler(),
     c.MakeScope: Interpreter.make_scope,
 }
 
@@ -378,6 +395,11 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
 ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.GetError: lambda i, k: i.context.error,
     c.Finish: lambda i, k: i.context.finish(),
+    c.SetLabel: lambda i, k: i.context.set_label(k.identifier, i.name(k.object), k.label),
+    c.GetLabel: lambda i, k: i.context.get_label(k.identifier, i.name(k.object)),
+    c.PushDebugScope: lambda i, k: i.context.push_debug_scope(k.source, k.id, k.message),
+    c.PopDebugScope: lambda i, k: i.context.pop_debug_scope(),
+    c.DetectedFramebuffer: Interpreter.detected,
     c.CheckFramebuffer: lambda i, k: i.failure(k.framebuffer),
     c.FramebufferBits: lambda i, k: i[k.framebuffer].bits,
     c.ReflectProgram: Interpreter.reflect_program,

@@ -70,13 +70,13 @@ def text(value: Any, position: int) -> str:
     return str(value)
 
 
-def extent(value: Any, count: int) -> tuple[int, ...]:
-    """`(II)` or `(III)` as the first argument: a sequence of that many unsigned ints."""
+def extent(value: Any, count: int, position: int = 1) -> tuple[int, ...]:
+    """`(II)` or `(III)`: a sequence of that many unsigned ints; `position` counts the arguments from 1."""
     is_sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__")
     if not is_sequence or isinstance(value, bytes | dict):
-        raise TypeError(f"argument 1 must be {count}-item sequence, not {_name(value)}")
+        raise TypeError(f"argument {position} must be {count}-item sequence, not {_name(value)}")
     if len(value) != count:
-        raise TypeError(f"argument 1 must be sequence of length {count}, not {len(value)}")
+        raise TypeError(f"argument {position} must be sequence of length {count}, not {len(value)}")
     return tuple(uint32(value[i]) for i in range(count))
 
 

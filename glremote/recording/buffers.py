@@ -25,7 +25,7 @@ class Buffer(Recorded):
     def __init__(self, context: Context, length: int) -> None:
         super().__init__(context)
         self.length = length
-        self.glo = context.glo("buffer")
+        self.glo = context.number("buffer", self)
 
     def size(self) -> int:
         """Bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +13,12 @@ from glremote.device.remote import RemoteDevice
 from glremote.protocol import commands as c
 
 from . import arguments as a
-from . import buffers, framebuffers, making_textures, programs, queries, samplers, scopes, vertex_arrays
+from . import buffers, framebuffers, making_textures, naming, programs, queries, samplers, scopes, vertex_arrays
 from .buffers import Buffer
 from .faults import is_made
 from .framebuffers import Framebuffer
-from .objects import check_made, instance
+from .objects import Recorded, check_made, instance
+from .programs import Program
 from .recorder import Recorder
 from .state import State
 from .textures import Renderbuffer, Texture, TextureArray
@@ -44,7 +46,6 @@ class Context(State):
         self.version_code = driver.version_code
         self.info_values: dict[str, Any] = dict(driver.info)
         self.limits: dict[str, Any] = dict(driver.limits)
-        self.programs: dict[int, programs.Program] = {}  # by glo, which is how their members name them
         self.includes: dict[str, str] = {}
         self.extensions: set[str] = set(driver.extensions)
         self.bindings: dict[tuple[str, int], c.Command] = {}
@@ -53,14 +54,18 @@ class Context(State):
         State.__init__(self, driver.state)
         self._complete = frozenset(map(tuple, driver.complete))
         self._glos: Counter[str] = Counter()
-        self._default = self._bound = Framebuffer.default(self, driver.default_framebuffer)
+        self.numbered: weakref.WeakValueDictionary[tuple[str, int], Recorded] = weakref.WeakValueDictionary()
+        self.program_of: weakref.WeakKeyDictionary[Any, Program] = weakref.WeakKeyDictionary()
+        """By member: whoever has one can still set it when the program's own object is gone."""
+        self.default = self._bound = Framebuffer.default(self, driver.default_framebuffer)
         self.recorder.roots.append(self)
 
     # --- for the other recording objects
 
-    def glo(self, kind: str) -> int:
-        """The next number of an OpenGL object of this type."""
+    def number(self, kind: str, thing: Recorded) -> int:
+        """The next number of an OpenGL object of this type, for this object."""
         self._glos[kind] += 1
+        self.numbered[kind, self._glos[kind]] = thing
         return self._glos[kind]
 
     def check(self) -> None:
@@ -168,13 +173,34 @@ class Context(State):
         """See scopes.py."""
         return scopes.scope(self, *arguments)
 
-    external_buffer = _missing("external_buffer")
-    external_texture = _missing("external_texture")
-    detect_framebuffer = _missing("detect_framebuffer")
-    get_label = _missing("get_label")
-    set_label = _missing("set_label")
-    push_debug_scope = _missing("push_debug_scope")
-    pop_debug_scope = _missing("pop_debug_scope")
+    def external_buffer(self, glo: Any, size: Any) -> Any:
+        """See naming.py."""
+        return naming.external_buffer(self, glo, size)
+
+    def external_texture(self, *arguments: Any) -> Any:
+        """See naming.py."""
+        return naming.external_texture(self, *arguments)
+
+    def detect_framebuffer(self, glo: Any) -> Any:
+        """See naming.py."""
+        return naming.detect_framebuffer(self, glo)
+
+    def get_label(self, identifier: Any, glo: Any) -> str | None:
+        """See naming.py."""
+        return naming.get_label(self, identifier, glo)
+
+    def set_label(self, identifier: Any, glo: Any, label: Any) -> None:
+        """See naming.py."""
+        naming.set_label(self, identifier, glo, label)
+
+    def push_debug_scope(self, source: Any, id: Any, message: Any) -> None:
+        """See naming.py."""
+        naming.push_debug_scope(self, source, id, message)
+
+    def pop_debug_scope(self) -> None:
+        """Leave a debug scope; waits, since it raises what OpenGL says of it."""
+        self.recorder.ask(c.PopDebugScope)
+
     _set_uniform_handle = _missing("_set_uniform_handle")
 
     # --- doing
@@ -271,26 +297,31 @@ class Context(State):
 
     # --- uniforms and blocks: how a program's members come here
 
+    def _program(self, glo: int) -> Program:
+        found = self.numbered["program", glo]
+        assert isinstance(found, Program)
+        return found
+
     def _read_uniform(self, program: int, location: int, gl_type: int, length: int, size: int) -> bytes:
-        return self.programs[program].values.get(location, bytes(length * size))
+        return self._program(program).values.get(location, bytes(length * size))
 
     def _write_uniform(self, program: int, location: int, gl_type: int, length: int, size: int, data: Any) -> None:
         found = a.data(data)
         if len(found) != length * size:
             raise Error("invalid uniform size")
-        self.programs[program].write_uniform(location, gl_type, length, size, bytes(found))
+        self._program(program).write_uniform(location, gl_type, length, size, bytes(found))
 
     def _get_ubo_binding(self, program: int, index: int) -> int:
-        return self.programs[program].uniform_bindings[index]
+        return self._program(program).uniform_bindings[index]
 
     def _set_ubo_binding(self, program: int, index: int, binding: Any) -> None:
-        self.programs[program].bind_uniform_block(index, a.uint32(binding))
+        self._program(program).bind_uniform_block(index, a.uint32(binding))
 
     def _get_storage_block_binding(self, program: int, index: int) -> int:
-        return self.programs[program].storage_bindings[index]
+        return self._program(program).storage_bindings[index]
 
     def _set_storage_block_binding(self, program: int, index: int, binding: Any) -> None:
-        self.programs[program].bind_storage_block(index, a.uint32(binding))
+        self._program(program).bind_storage_block(index, a.uint32(binding))
 
     # --- the bound framebuffer, and errors
 

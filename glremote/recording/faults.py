@@ -12,7 +12,7 @@ from typing import Any
 import moderngl
 
 from glremote.protocol import messages
-from glremote.protocol.errors import HostError
+from glremote.protocol.errors import DeviceLost, HostError
 
 NEVER = "never"
 """The attribute that an object has which was never made: why."""
@@ -20,6 +20,10 @@ NEVER = "never"
 
 class Fault(HostError, moderngl.Error):
     """A command that was recorded earlier failed on the host; the text says which, where and what went with it."""
+
+
+class Released(DeviceLost, moderngl.Error):
+    """A call on a context that was released, or on one of its objects."""
 
 
 def described(fault: messages.Fault, site: str | None) -> Fault:

@@ -28,10 +28,11 @@ class Framebuffer(Recorded):
 
     def __init__(self, context: Context, size: tuple[int, int], samples: int, draw_buffers: int, depth: bool) -> None:
         super().__init__(context)
-        self.glo = context.glo("framebuffer")
-        self._begin((0, 0, *size), samples, draw_buffers, depth)
+        self.glo = context.number("framebuffer", self)
+        self.begin((0, 0, *size), samples, draw_buffers, depth)
 
-    def _begin(self, area: Rect, samples: int, draw_buffers: int, depth: bool) -> None:
+    def begin(self, area: Rect, samples: int, draw_buffers: int, depth: bool) -> None:
+        """What the shadow says of a fresh one."""
         self.width, self.height = area[2:]
         self.samples = samples
         self.draw_buffers = draw_buffers
@@ -47,7 +48,15 @@ class Framebuffer(Recorded):
         made = cls.__new__(cls)
         made.context, made.recorder, made.released = context, context.recorder, False
         made.handle, made.glo = c.DEFAULT_FRAMEBUFFER, 0
-        made._begin(area, 0, 1, True)
+        made.begin(area, 0, 1, True)
+        return made
+
+    @classmethod
+    def detected(cls, context: Context, handle: int, glo: int) -> Framebuffer:
+        """Another object for the framebuffer of that name; `begin` follows."""
+        made = cls.__new__(cls)
+        made.context, made.recorder, made.released, made.named = context, context.recorder, False, False
+        made.handle, made.glo = handle, glo
         return made
 
     def __del__(self) -> None:

@@ -47,7 +47,7 @@ class Program(Recorded):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.glo = context.glo("program")
+        self.glo = context.number("program", self)
         self.num_varyings = 0
         self.geometry: tuple[int | None, int | None, int] = (None, None, 0)
         self.values: dict[int, bytes] = {}  # by location
@@ -151,7 +151,6 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
     context.recorder.make(made, c.MakeProgram(made.handle, sources, names, outputs, bool(interleaved)), weight)
     reflection = context.recorder.ask(c.ReflectProgram, made.handle, answer=r.Reflection)
     members = _members(context, made, reflection)
-    context.programs[made.glo] = made
     return made, members, (), reflection.geometry, made.glo
 
 
@@ -194,4 +193,6 @@ def _members(context: Context, made: Program, reflection: r.Reflection) -> tuple
         else:
             made.storage_bindings[member.index] = member.binding
             members[member.name] = make_storage_block(member.name, made.glo, member.index, context)
+    for thing in members.values():
+        context.program_of[thing] = made
     return members, locations, attributes

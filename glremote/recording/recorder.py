@@ -31,7 +31,7 @@ from glremote.protocol.stacks import Span, Stack
 
 from .arguments import Data
 from .blocks import Block, Shadowed
-from .faults import Fault, described, is_made, raise_error, site
+from .faults import Fault, Released, described, is_made, raise_error, site
 
 if TYPE_CHECKING:
     from .objects import Recorded
@@ -343,7 +343,7 @@ class Recorder:
             with contextlib.suppress(Exception), self.device.sections:
                 while self._commands and self.device.has_room:
                     self._send(self.device.stack.head)
-        self.device.close()
+        self.device.close(Released("the context was released"))
         fault, self._fault = self._fault, None
         if fault is not None:
             print(f"glremote: a fault that was not raised: {fault}", file=sys.stderr)

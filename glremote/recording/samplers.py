@@ -138,7 +138,7 @@ class Sampler(Sampled):
             c.SamplerMaxLod: 1000.0,
         }
         super().__init__(context, initial)
-        self.glo = context.glo("sampler")
+        self.glo = context.number("sampler", self)
 
     def use(self, location: Any) -> None:
         """Bind it to a texture unit."""

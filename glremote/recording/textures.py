@@ -46,7 +46,7 @@ class AnyTexture(Sampled):
             c.TextureCompareFunc: "<=" if depth else "?",
         }
         super().__init__(context, initial)
-        self.glo = context.glo("texture")
+        self.glo = context.number("texture", self)
         self.width, self.height, self.layers = (a.int32(number) for number in extent)
         self.components = components
         self.dtype = dtype
@@ -55,6 +55,11 @@ class AnyTexture(Sampled):
         self.pixel = components * a.SIZES[dtype]
         self.max_level = 0
         self.internal_format = 0  # the driver's own choice, where the caller made none
+
+    def share(self, other: Any) -> None:
+        """It stands for the OpenGL texture of another: what OpenGL keeps is the other's, what moderngl keeps is new."""
+        self.glo = other.glo
+        self.keep(c.TextureSwizzle, other.value(c.TextureSwizzle))
 
     def use(self, location: Any) -> None:
         """Bind it to a texture unit."""
@@ -329,7 +334,7 @@ class Renderbuffer(Recorded):
         self, context: Context, extent: c.Extent2, components: int, dtype: str, samples: int, depth: bool
     ) -> None:
         super().__init__(context)
-        self.glo = context.glo("renderbuffer")
+        self.glo = context.number("renderbuffer", self)
         self.width, self.height = a.int32(extent[0]), a.int32(extent[1])
         self.components = components
         self.dtype = dtype

@@ -50,8 +50,9 @@ class VertexArray(Recorded):
 
     def __init__(self, context: Context, program: Program) -> None:
         super().__init__(context)
-        self.glo = context.glo("vertex_array")
+        self.glo = context.number("vertex_array", self)
         self.program = program
+        self.index: Buffer | None = None
         self._vertices = -1
         self._instances = 1
         self._set: dict[str, c.Command] = {}
@@ -136,6 +137,7 @@ class VertexArray(Recorded):
         if type(value) is not Buffer:
             raise Error(f"the index_buffer must be a Buffer not {type_name(value)}")
         self._record("index_buffer", c.VertexArrayIndexBuffer(self.handle, value.handle))
+        self.index = value
         self._vertices = a.int32(value.length // 4)
 
     index_buffer = property(None, _set_index_buffer, doc="The index buffer; can be set, and not read, as at the seam.")
@@ -205,6 +207,7 @@ def vertex_array(
         c.VertexContent(buffer.handle, format.split("\0")[0], tuple(map(_attribute, attributes)))
         for buffer, format, *attributes in content
     )
+    made.index = index_buffer
     index = None if index_buffer is None else index_buffer.handle
     context.recorder.make(made, c.MakeVertexArray(made.handle, program.handle, items, index, index_element_size))
     return made, made.glo
