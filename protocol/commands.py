@@ -599,6 +599,13 @@ class TextureCubeReadInto(Do, tag=79):
     write_offset: Size
 
 
+class TextureGetHandle(Ask, tag=90):
+    """`Texture.get_handle`, of every kind of texture"""
+
+    texture: AnyTextureHandle
+    resident: bool
+
+
 class MakeExternalTexture(Make, tag=91):
     """`Context.external_texture`: another object for the OpenGL texture of `texture`"""
 
@@ -850,6 +857,43 @@ class SetStorageBlockBinding(Do, tag=124):
     program: ProgramHandle
     index: UInt32
     binding: UInt32
+
+
+class SetUniformHandle(Do, tag=127):
+    """`Uniform.handle = value`: the number of a bindless texture, modulo 2**64"""
+
+    program: ProgramHandle
+    location: UInt32
+    value: int
+
+
+class DrawMeshTasks(Do, tag=128):
+    """`Program.draw_mesh_tasks`"""
+
+    program: ProgramHandle
+    first: UInt32
+    count: UInt32
+
+
+class DrawMeshTasksIndirect(Do, tag=129):
+    """`Program.draw_mesh_tasks_indirect`"""
+
+    program: ProgramHandle
+    buffer: BufferHandle
+    offset: Size
+    drawcount: Size
+    stride: Size
+
+
+class DrawMeshTasksIndirectCount(Do, tag=130):
+    """`Program.draw_mesh_tasks_indirect_count`"""
+
+    program: ProgramHandle
+    buffer: BufferHandle
+    offset: Size
+    drawcount_offset: Size
+    maxdrawcount: Size
+    stride: Size
 
 
 class RunCompute(Do, tag=125):

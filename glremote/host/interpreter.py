@@ -360,6 +360,14 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.SetUniform: Interpreter.set_uniform,
     c.SetUniformBlockBinding: lambda i, k: i.context._set_ubo_binding(i.name(k.program), k.index, k.binding),
     c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),
+    c.SetUniformHandle: lambda i, k: i.context._set_uniform_handle(i.name(k.program), k.location, k.value),
+    c.DrawMeshTasks: lambda i, k: i[k.program].draw_mesh_tasks(k.first, k.count),
+    c.DrawMeshTasksIndirect: lambda i, k: i[k.program].draw_mesh_tasks_indirect(
+        i[k.buffer], k.offset, k.drawcount, k.stride
+    ),
+    c.DrawMeshTasksIndirectCount: lambda i, k: i[k.program].draw_mesh_tasks_indirect_count(
+        i[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
+    ),
     c.RunCompute: lambda i, k: i[k.program].run(k.x, k.y, k.z),
     c.RunComputeIndirect: lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset),
     c.Render: lambda i, k: i.objects[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
@@ -403,6 +411,7 @@ ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.CheckFramebuffer: lambda i, k: i.failure(k.framebuffer),
     c.FramebufferBits: lambda i, k: i[k.framebuffer].bits,
     c.ReflectProgram: Interpreter.reflect_program,
+    c.TextureGetHandle: lambda i, k: i[k.texture].get_handle(k.resident),
     c.QuerySamples: lambda i, k: i[k.query].samples,
     c.QueryPrimitives: lambda i, k: i[k.query].primitives,
     c.QueryElapsed: lambda i, k: i[k.query].elapsed,

@@ -42,6 +42,13 @@ def checked_int32(value: Any) -> int:
     return number
 
 
+def uint64(value: Any, position: int) -> int:
+    """`K`: an int, taken modulo 2**64; nothing else will do. `position` counts the arguments from 1."""
+    if not isinstance(value, int):
+        raise TypeError(f"argument {position} must be int, not {_name(value)}")
+    return int(value) & 0xFFFFFFFFFFFFFFFF
+
+
 def ssize(value: Any) -> int:
     """`n`: a Py_ssize_t."""
     number: int = operator.index(value)

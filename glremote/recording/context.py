@@ -24,15 +24,6 @@ from .state import State
 from .textures import Renderbuffer, Texture, TextureArray
 
 
-def _missing(name: str) -> Any:
-    def method(self: Context, *arguments: Any) -> Any:
-        raise NotImplementedError(f"Context.{name} is not in this version of glremote")
-
-    method.__name__ = name
-    method.__doc__ = "Not in this version."
-    return method
-
-
 class Context(State):
     """The context of one session. Everything it answers without waiting was in the greeting, or was set here."""
 
@@ -201,8 +192,6 @@ class Context(State):
         """Leave a debug scope; waits, since it raises what OpenGL says of it."""
         self.recorder.ask(c.PopDebugScope)
 
-    _set_uniform_handle = _missing("_set_uniform_handle")
-
     # --- doing
 
     def enable_only(self, flags: Any) -> None:
@@ -310,6 +299,9 @@ class Context(State):
         if len(found) != length * size:
             raise Error("invalid uniform size")
         self._program(program).write_uniform(location, gl_type, length, size, bytes(found))
+
+    def _set_uniform_handle(self, program: int, location: Any, value: Any) -> None:
+        self._program(program).set_uniform_handle(a.uint32(location), a.uint64(value, 3))
 
     def _get_ubo_binding(self, program: int, index: int) -> int:
         return self._program(program).uniform_bindings[index]

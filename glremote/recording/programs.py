@@ -66,20 +66,26 @@ class Program(Recorded):
         self.recorder.record(c.RunComputeIndirect(self.handle, buffer.handle, a.ssize(offset)))
 
     def draw_mesh_tasks(self, first: Any, count: Any) -> None:
-        """Not in this version."""
-        raise NotImplementedError("Program.draw_mesh_tasks: mesh shaders are not in this version of glremote")
+        """Draw with a mesh shader, in that many workgroups."""
+        self.recorder.record(c.DrawMeshTasks(self.handle, a.uint32(first), a.uint32(count)))
 
     def draw_mesh_tasks_indirect(self, buffer: Any, offset: Any = 0, drawcount: Any = 1, stride: Any = 0) -> None:
-        """Not in this version."""
-        raise NotImplementedError("Program.draw_mesh_tasks_indirect: mesh shaders are not in this version of glremote")
+        """Draw what a buffer says."""
+        buffer, offset = instance(buffer, Buffer, 1), a.ssize(offset)
+        drawcount, stride = a.ssize(drawcount), a.ssize(stride)
+        self.recorder.record(c.DrawMeshTasksIndirect(self.handle, buffer.handle, offset, drawcount, stride))
 
     def draw_mesh_tasks_indirect_count(
         self, buffer: Any, offset: Any, drawcount_offset: Any, maxdrawcount: Any, stride: Any = 0
     ) -> None:
-        """Not in this version."""
-        raise NotImplementedError(
-            "Program.draw_mesh_tasks_indirect_count: mesh shaders are not in this version of glremote"
-        )
+        """Draw what a buffer says, as often as a buffer says."""
+        buffer, offset, drawcount_offset = instance(buffer, Buffer, 1), a.ssize(offset), a.ssize(drawcount_offset)
+        fields = offset, drawcount_offset, a.ssize(maxdrawcount), a.ssize(stride)
+        self.recorder.record(c.DrawMeshTasksIndirectCount(self.handle, buffer.handle, *fields))
+
+    def set_uniform_handle(self, location: int, value: int) -> None:
+        """Record a bindless texture's handle as the value of a uniform; it cannot be read back."""
+        self.recorder.record(c.SetUniformHandle(self.handle, location, value))
 
     def write_uniform(self, location: int, gl_type: int, array_length: int, element_size: int, data: bytes) -> None:
         """Record a uniform's new value, and remember it unless the driver refuses it."""

@@ -87,8 +87,8 @@ class AnyTexture(Sampled):
         self.max_level = a.int32(max_level)
 
     def get_handle(self, resident: Any = True) -> int:
-        """Not yet: a bindless handle is only the driver's to know."""
-        raise NotImplementedError(f"{self.name.removeprefix('mgl.')}.get_handle is not in this version of glremote")
+        """The driver's number of a bindless texture, which is made resident or not; waits. 0 where it has none."""
+        return int(self.recorder.ask(c.TextureGetHandle, self.handle, bool(resident)))
 
     filter = filtering(c.TextureFilter)
 

@@ -380,3 +380,55 @@ def test_text_that_no_command_holds(remote: moderngl.Context) -> None:
         with pytest.raises(glremote.TooLarge, match=said):
             remote.program(source, varyings=names)
     assert remote.error == "GL_NO_ERROR"
+
+
+# --- mesh shaders, and handles as uniforms
+
+MESH = """#version 450
+#extension GL_NV_mesh_shader : require
+layout(local_size_x=1) in;
+layout(triangles, max_vertices=3, max_primitives=1) out;
+void main() {
+    gl_MeshVerticesNV[0].gl_Position = vec4(-1.0, -1.0, 0.0, 1.0);
+    gl_MeshVerticesNV[1].gl_Position = vec4(3.0, -1.0, 0.0, 1.0);
+    gl_MeshVerticesNV[2].gl_Position = vec4(-1.0, 3.0, 0.0, 1.0);
+    gl_PrimitiveIndicesNV[0] = 0; gl_PrimitiveIndicesNV[1] = 1; gl_PrimitiveIndicesNV[2] = 2;
+    gl_PrimitiveCountNV = 1;
+}"""
+
+
+def test_mesh_shaders(ctx: Any) -> None:
+    if "GL_NV_mesh_shader" not in ctx.extensions:
+        pytest.skip("this driver has no mesh shaders")
+    program = ctx.program(mesh_shader=MESH, fragment_shader="#version 450\nout vec4 c; void main() { c = vec4(1.0); }")
+    fbo = ctx.simple_framebuffer((4, 4), 1)
+    fbo.use()
+    tasks, count = ctx.buffer(struct.pack("4I", 1, 0, 1, 0)), ctx.buffer(struct.pack("3I", 1, 0, 1))
+    for draw in (
+        lambda: program.draw_mesh_tasks(0, 1),
+        lambda: program.draw_mesh_tasks_indirect(tasks),
+        lambda: program.draw_mesh_tasks_indirect_count(count, 0, 0, 1),
+    ):
+        fbo.clear()
+        draw()
+        assert ctx.error in ("GL_NO_ERROR", "GL_INVALID_OPERATION")  # the last asks for a parameter buffer
+    fbo.clear()
+    program.draw_mesh_tasks(0, 1)
+    assert fbo.read(components=1) == b"\xff" * 16
+
+
+def test_wrong_arguments_of_mesh_tasks_and_handles(ctx: Any) -> None:
+    program = ctx.program(VERTEX, SAMPLING)
+    assert raised(program.draw_mesh_tasks, "x", 1)[0] is TypeError
+    assert raised(program.mglo.draw_mesh_tasks_indirect, 5) == (TypeError, "argument 1 must be mgl.Buffer, not int")
+    assert raised(program.mglo.draw_mesh_tasks_indirect_count, 5, 0, 0, 1)[0] is TypeError
+    image = program["image"]
+    assert raised(setattr, image, "handle", "x") == (TypeError, "argument 3 must be int, not str")
+    assert raised(setattr, image, "handle", np.int64(5)) == (TypeError, "argument 3 must be int, not numpy.int64")
+    image.handle = -1
+    image.handle = 1 << 70
+    image.handle = True
+    assert raised(lambda: image.handle) == raised(lambda: ctx.program(VERTEX, SAMPLING)["image"].handle)
+
+
+SAMPLING = "#version 330\nuniform sampler2D image; out vec4 c; void main() { c = texture(image, vec2(0.0)); }"

@@ -264,12 +264,32 @@ def test_wrong_arguments_raise_at_the_call(ctx: moderngl.Context) -> None:
         assert ctx.error == "GL_NO_ERROR"
 
 
-def test_a_bindless_handle_comes_later(remote: moderngl.Context) -> None:
-    for make in MAKERS.values():
-        texture = make(remote)
-        name = f"{type(texture).__name__}.get_handle"
-        with pytest.raises(NotImplementedError, match=f"^{name} is not in this version of glremote$"):
-            texture.get_handle()
+BINDLESS = """#version 430
+#extension GL_ARB_bindless_texture : require
+layout(local_size_x=1) in;
+layout(bindless_sampler) uniform sampler2D image;
+layout(std430, binding=0) buffer Seen { vec4 seen; };
+void main() { seen = texelFetch(image, ivec2(1, 0), 0); }"""
+
+
+def test_get_handle(ctx: Any) -> None:
+    handles = [make(ctx).get_handle() for make in MAKERS.values()]
+    assert all(bool(handle) == ("GL_ARB_bindless_texture" in ctx.extensions) for handle in handles)
+
+
+def test_bindless_textures(ctx: Any) -> None:
+    if "GL_ARB_bindless_texture" not in ctx.extensions:
+        pytest.skip("this driver has no bindless textures")
+    texture, out = ctx.texture((2, 1), 4, b"abcd\xff\0\xff\0"), ctx.buffer(reserve=16)
+    texture.filter = moderngl.NEAREST, moderngl.NEAREST
+    shader = ctx.compute_shader(BINDLESS)
+    out.bind_to_storage_buffer(0)
+    shader["image"].handle = texture.get_handle()
+    shader.run()
+    ctx.memory_barrier()
+    assert struct.unpack("4f", out.read()) == (1.0, 0.0, 1.0, 0.0)
+    assert texture.get_handle(False) == texture.get_handle()
+    assert ctx.error == "GL_NO_ERROR"
 
 
 # --- levels
