@@ -110,9 +110,18 @@ class Interpreter:
             return self.context.buffer(self.data(k.data), 0, k.dynamic)
         made = self.context.buffer(None, k.reserve, k.dynamic)
         if k.reserve > 0:
-            with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
-                made[0].clear(-1, 0, None)
+            self.zero(made[0])
         return made
+
+    def orphan(self, k: c.BufferOrphan) -> None:
+        self[k.buffer].orphan(k.length)
+        self.zero(self[k.buffer])
+
+    @staticmethod
+    def zero(buffer: Any) -> None:
+        """What OpenGL left in new memory must not be shown."""
+        with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
+            buffer.clear(-1, 0, None)
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
@@ -324,7 +333,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.BufferWrite: lambda i, k: i[k.buffer].write(i.data(k.data), k.offset),
     c.BufferWriteChunks: lambda i, k: i[k.buffer].write_chunks(i.data(k.data), k.start, k.step, k.count),
     c.BufferClear: lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)),
-    c.BufferOrphan: lambda i, k: i[k.buffer].orphan(k.length),
+    c.BufferOrphan: Interpreter.orphan,
     c.BufferBindUniformBlock: lambda i, k: i[k.buffer].bind_to_uniform_block(k.binding, k.offset, k.length),
     c.BufferBindStorageBuffer: lambda i, k: i[k.buffer].bind_to_storage_buffer(k.binding, k.offset, k.length),
     c.TextureWrite: lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.level, k.alignment),

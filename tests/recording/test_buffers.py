@@ -243,6 +243,17 @@ def test_orphan(ctx: moderngl.Context) -> None:
     assert ctx.error == "GL_NO_ERROR"
 
 
+def test_what_is_orphaned_is_zeros(remote: moderngl.Context) -> None:
+    """Plain moderngl leaves there what was in memory."""
+    buffer = remote.buffer(b"\xff" * 64)
+    buffer.orphan()
+    assert buffer.read() == bytes(64)
+    buffer.write(b"\xff" * 64)
+    buffer.orphan(4096)
+    assert buffer.read() == bytes(4096)
+    assert remote.error == "GL_NO_ERROR"
+
+
 # --- copying
 
 

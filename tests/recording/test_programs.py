@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import glremote
+from glremote.recording import programs
 from tests.recording.raising import raised
 
 Error = moderngl.Error
@@ -354,7 +355,9 @@ def test_compute(ctx: Any) -> None:
 
 
 def test_a_program_waits_once(remote: moderngl.Context) -> None:
+    """And one that the driver has told of before, not at all."""
     device: Any = glremote.device(remote)
+    programs.SEEN.clear()
     before = device.measure().waits
     program = remote.program(RICH_VERTEX, RICH_FRAGMENT)
     assert device.measure().waits == before + 1
@@ -368,7 +371,15 @@ def test_a_program_waits_once(remote: moderngl.Context) -> None:
     shader["k"] = 1
     shader.run()
     program.release()
-    assert device.measure().waits == before + 2
+    again: Any = remote.program(RICH_VERTEX, RICH_FRAGMENT)
+    assert list(again) == list(program) and device.measure().waits == before + 2
+    known: Any = program
+    assert all(again[name].read() == known[name].read() for name in again if hasattr(again[name], "write"))
+    with pytest.raises(Error):
+        remote.program(RICH_VERTEX, "what does not compile")
+    with pytest.raises(Error):
+        remote.program(RICH_VERTEX, "what does not compile")
+    assert device.measure().waits == before + 4
 
 
 def test_text_that_no_command_holds(remote: moderngl.Context) -> None:
