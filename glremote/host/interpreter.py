@@ -161,7 +161,14 @@ class Interpreter:
 
     def make_program(self, k: c.MakeProgram) -> Any:
         def make() -> Any:
-            made = self.context.program(*k.sources, k.varyings, k.fragment_outputs, k.interleaved)
+            try:
+                made = self.context.program(*k.sources, k.varyings, k.fragment_outputs, k.interleaved)
+            except Exception as error:
+                head, line, log = str(error).partition("=\n")
+                if any(k.sources) or log.replace("\n", "").isprintable() and log.isascii():
+                    raise
+                # NVIDIA has nothing to say of no sources, and moderngl passes on memory that was not written
+                raise type(error)(f"{head}{line}\n") from None
             _, members, _, geometry, _ = made
             self.members[k.handle] = (members, geometry)
             return made

@@ -243,6 +243,7 @@ def test_logs_are_the_drivers(ctx: moderngl.Context, new_context: NewContext) ->
 
     found = logs(ctx)
     assert log(ctx.program).startswith("GLSL Linker failed\n\nProgram\n=======\n")  # NVIDIA's log is unwritten memory
+    assert ctx.mglo.__class__.__module__ == "mgl" or log(ctx.program).isascii()
     ctx.clear_errors()
     assert list(ctx.program(VERTEX, FRAGMENT)) == ["p"]
     assert ctx.error == "GL_NO_ERROR"
