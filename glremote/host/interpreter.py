@@ -165,7 +165,7 @@ class Interpreter:
                 made = self.context.program(*k.sources, k.varyings, k.fragment_outputs, k.interleaved)
             except Exception as error:
                 head, line, log = str(error).partition("=\n")
-                if any(k.sources) or log.replace("\n", "").isprintable() and log.isascii():
+                if any(k.sources) or (log.replace("\n", "").isprintable() and log.isascii()):
                     raise
                 # NVIDIA has nothing to say of no sources, and moderngl passes on memory that was not written
                 raise type(error)(f"{head}{line}\n") from None
