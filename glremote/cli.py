@@ -16,6 +16,7 @@ import ipaddress
 import logging
 import os
 import pkgutil
+import re
 import runpy
 import secrets
 import socket
@@ -198,20 +199,45 @@ class RunCommand(click.Command):
                 end = at + (2 if args[at] == "-m" else 1)
                 args = [*args[:end], "--", *args[end:]]
                 break
-            at += 2 if args[at] in ("--host", "--token-file") else 1
+            at += 2 if args[at] in ("--host", "--token-file", "--screen") else 1
         return super().parse_args(ctx, args)
+
+
+class Size(click.ParamType):
+    """Pixels, as in 1280x720."""
+
+    name = "WIDTHxHEIGHT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        found = re.fullmatch(r"([1-9][0-9]{0,5})[xX]([1-9][0-9]{0,5})", value)
+        if found is None:
+            self.fail(f"{value!r} is no size: give WIDTHxHEIGHT in pixels, as in 1920x1080", param, ctx)
+        return int(found[1]), int(found[2])
 
 
 @commands.command(cls=RunCommand, context_settings=REST, options_metavar="[OPTIONS]")
 @click.option("--host", metavar="URL", envvar="GLREMOTE_HOST", help="ws://HOST:PORT  [default: GLREMOTE_HOST]")
 @token_option
+@click.option(
+    "--screen",
+    metavar="WIDTHxHEIGHT",
+    type=Size(),
+    help="The pixels of ctx.screen, for a program that wants a window.  [default: 1280x720]",
+)
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does, instead of a script.")
 @click.argument("arguments", metavar="(SCRIPT | -m MODULE) [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
-def run(host: str | None, token_file: Path | None, module: str | None, arguments: tuple[str, ...]) -> Program:
+def run(
+    host: str | None,
+    token_file: Path | None,
+    screen: tuple[int, int] | None,
+    module: str | None,
+    arguments: tuple[str, ...],
+) -> Program:
     """Run a moderngl program, unmodified, with its contexts on a host.
 
     The program runs here, as python would run it; what follows its name are its own arguments. Only the contexts that
-    it makes are elsewhere.
+    it makes are elsewhere. There is no window: for a program that does not say standalone=True, ctx.screen is a
+    framebuffer on the host.
     """
     if not host:
         raise click.UsageError("No host is named: give --host ws://HOST:PORT, or set GLREMOTE_HOST.")
@@ -223,7 +249,7 @@ def run(host: str | None, token_file: Path | None, module: str | None, arguments
         raise Failure(f"{host!r} is no address of a host: give ws://HOST:PORT or wss://HOST:PORT")
     from . import running
 
-    running.install(host, read_token(token_file))
+    running.install(host, read_token(token_file), screen or running.SCREEN)
     return program
 
 
@@ -287,7 +313,7 @@ def _show_uncaught(kind: type[BaseException], error: BaseException, trace: Trace
     That no context could be made on the host is the user's to know and not the program's fault: one line. Any other
     error of ours, also a host that is lost in the middle, keeps its traceback, since the line it came to matters.
     """
-    if isinstance(error, Error) and "glremote.instance" in _modules(trace):
+    if isinstance(error, Error) and {"glremote.instance", "glremote.running"} & _modules(trace):
         print(f"glremote: {error}", file=sys.stderr)
         return
     while trace is not None and trace.tb_frame.f_code is not Program.run.__code__:

@@ -13,16 +13,24 @@ from moderngl import mgl  # type: ignore[attr-defined]
 
 from .device.remote import RemoteDevice
 from .instance import Instance, instance, plain_create_context
+from .protocol.errors import HostError
 from .recording.context import Context
+
+
+SCREEN = (1280, 720)
+"""Pixels of `ctx.screen`, where nothing else is said."""
+BITS = {"red": 8, "green": 8, "blue": 8, "alpha": 8, "depth": 24, "stencil": 0}
+"""Of a simple framebuffer, which stands where a window's framebuffer would."""
 
 
 class Seam:
     """Stands where moderngl's extension module stands; all but making contexts is its own."""
 
-    def __init__(self, instance: Instance, host: str, token: str | None) -> None:
+    def __init__(self, instance: Instance, host: str, token: str | None, screen: tuple[int, int]) -> None:
         self._instance = instance
         self._host = host
         self._token = token
+        self._screen = screen
 
     def __getattr__(self, name: str) -> Any:
         return getattr(mgl, name)
@@ -37,24 +45,39 @@ class Seam:
         context = Context(device)
         return context, context.version_code
 
-
-SCREEN = (1280, 720)
-"""Pixels of `ctx.screen`, where a program asks for a window's context: there is no window."""
+    def window(self, require: int, settings: dict[str, Any]) -> moderngl.Context:
+        """A context with a framebuffer for its screen, which is bound: there is no window to be found."""
+        try:
+            ctx = plain_create_context(require=require, standalone=True, **settings)
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            # The driver makes none of this version. A window has one of another, and that is what moderngl tells.
+            ctx = plain_create_context(standalone=True, **settings)
+            ctx.release()
+            raise ValueError(f"Requested OpenGL version {require}, got version {ctx.version_code}") from None
+        most = ctx.info["GL_MAX_RENDERBUFFER_SIZE"]
+        if max(self._screen) > most:
+            ctx.release()
+            width, height = self._screen
+            raise HostError(f"{self._host}: a screen of {width}x{height} pixels is too large; it has at most {most} a side")
+        screen: Any = ctx.simple_framebuffer(self._screen)
+        # as moderngl knows a window's: it is number 0, and nobody sees what it is made of
+        screen._is_reference, screen._glo = True, 0
+        screen._color_attachments = screen._depth_attachment = None
+        screen.mglo.screen_bits = BITS
+        screen.use()
+        ctx._screen = screen  # type: ignore[attr-defined]
+        return ctx
 
 
 def create_context(
     require: int | None = None, standalone: bool = False, share: bool = False, **settings: Any
 ) -> moderngl.Context:
-    """moderngl's own, but for a window's context: that has a framebuffer for its screen, which is bound.
-
-    (moderngl would look for a window of this process, and raise that it cannot be detected.)
-    """
-    ctx = plain_create_context(require=require, standalone=True, share=share, **settings)
-    if not standalone:
-        screen: Any = ctx.simple_framebuffer(SCREEN)
-        screen.use()
-        ctx._screen = screen  # type: ignore[attr-defined]
-    return ctx
+    """moderngl's own, but for a window's context, whose screen is on the host."""
+    if standalone or share:
+        return plain_create_context(require=require, standalone=standalone, share=share, **settings)
+    return _seam().window(330 if require is None else require, settings)
 
 
 def init_context(loader: Any = None) -> None:
@@ -64,8 +87,12 @@ def init_context(loader: Any = None) -> None:
     create_context()
 
 
-def install(host: str, token: str | None) -> None:
+def _seam() -> Seam:
+    return moderngl.mgl  # type: ignore[attr-defined, no-any-return]
+
+
+def install(host: str, token: str | None, screen: tuple[int, int] = SCREEN) -> None:
     """From now on every context that this program makes through moderngl is on `host`."""
-    moderngl.mgl = Seam(instance(), host, token)  # type: ignore[attr-defined]
+    moderngl.mgl = Seam(instance(), host, token, screen)  # type: ignore[attr-defined]
     moderngl.create_context = create_context
     moderngl.init_context = init_context

@@ -328,6 +328,65 @@ def test_run_makes_every_context_on_the_host(
     assert done.stdout == f"{standalone} glremote.recording.context 00ff00\n", done.stderr
 
 
+LIKE_A_WINDOW = """
+import moderngl, sys
+if sys.argv[1:]:  # plainly: a context that is current, as a window's is
+    of_a_window = moderngl.create_context(standalone=True, backend="egl")
+    moderngl._store.default_context = None
+try:
+    moderngl.create_context(require=990)
+except ValueError as error:
+    print(str(error).partition(", got")[0])
+moderngl._store.default_context = None
+ctx = moderngl.create_context()
+screen = ctx.screen
+print(moderngl.get_context() is ctx, ctx.extra, sorted(vars(ctx)), sorted(vars(screen)), sorted(screen.bits))
+print(screen.color_attachments, screen.depth_attachment, screen.glo, screen.samples, screen.extra, screen.ctx is ctx)
+print(screen.color_mask, screen.depth_mask, screen.scissor == screen.viewport == (0, 0, *screen.size))
+print(ctx.viewport == screen.viewport, ctx.fbo.size == screen.size, ctx.mglo.fbo is ctx.fbo.mglo)
+moderngl.init_context()
+print(moderngl.get_context() is ctx)
+for settings in ({"share": True}, {"context": None}):
+    try:
+        moderngl.create_context(**settings)
+    except Exception:
+        print("not so")
+"""
+
+
+def test_the_screen_is_as_a_window_s(served: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "window.py").write_text(LIKE_A_WINDOW)
+    python = [sys.executable, "window.py", "plainly"]
+    plain = subprocess.run(python, cwd=tmp_path, env=command()["env"], capture_output=True, text=True, timeout=DEADLINE)
+    ours = glremote_("run", "--host", served.url, "window.py", cwd=tmp_path, GLREMOTE_TOKEN=served.token)
+    assert ours.stdout == plain.stdout != "", ours.stderr + plain.stderr
+
+
+SIZE = "import moderngl; screen = moderngl.get_context().screen; print(screen.size, len(screen.read()))"
+
+
+@pytest.mark.parametrize("said", [("--screen", "40x30"), ("--screen=40X30",)])
+def test_run_with_a_screen_of_another_size(said: tuple[str, ...], served: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "size.py").write_text(SIZE)
+    for program in (("size.py",), ("-m", "size")):
+        done = glremote_("run", "--host", served.url, *said, *program, cwd=tmp_path, GLREMOTE_TOKEN=served.token)
+        assert done.stdout == "(40, 30) 3600\n", done.stderr
+
+
+@pytest.mark.parametrize("said", ["", "640", "640x", "0x480", "640x-1", "640x480x3", "6.4x4", "axb", "\u0661x1"])
+def test_run_refuses_what_is_no_size(said: str, folder: Path) -> None:
+    done = glremote_("run", "--host", NOWHERE, "--screen", said, "arguments.py", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'--screen'" in done.stderr and "give WIDTHxHEIGHT in pixels, as in 1920x1080" in done.stderr
+
+
+def test_a_screen_that_the_host_cannot_make(served: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "size.py").write_text(SIZE)
+    arguments = "run", "--host", served.url, "--screen", "999999x8", "size.py"
+    said = one_line(glremote_(*arguments, cwd=tmp_path, GLREMOTE_TOKEN=served.token))
+    assert said.startswith(f"{served.url}: a screen of 999999x8 pixels is too large; it has at most ")
+
+
 def test_run_says_in_one_line_why_there_is_no_context(served: LocalHost, tmp_path: Path) -> None:
     (tmp_path / "render.py").write_text(RENDER)
     assert f"{NOWHERE}: no host answers" in one_line(glremote_("run", "--host", NOWHERE, "render.py", cwd=tmp_path))

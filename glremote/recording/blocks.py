@@ -46,9 +46,10 @@ class Block:
 
     def grow(self, commands: deque[Command], data: int) -> None:
         """Count what was recorded since the last time; BufferTooLarge at the call that passes the greatest size."""
-        for behind in range(self.counted - len(commands), 0):
-            self.size += len(buffers.encode([commands[behind]]))
-        self.counted = len(commands)
+        end = len(commands)  # a finaliser may append meanwhile, on any thread
+        for at in range(self.counted, end):
+            self.size += len(buffers.encode([commands[at]]))
+        self.counted = end
         if self.size > buffers.LARGEST:
             raise self.too_large(data)
 

@@ -25,6 +25,8 @@ class Framebuffer(Recorded):
     """A framebuffer of `width` x `height` pixels with `draw_buffers` colour attachments."""
 
     name = "mgl.Framebuffer"
+    screen_bits: dict[str, int] | None = None
+    """Of the one that stands where a window's framebuffer would: see glremote/running.py."""
 
     def __init__(self, context: Context, size: tuple[int, int], samples: int, draw_buffers: int, depth: bool) -> None:
         super().__init__(context)
@@ -191,8 +193,10 @@ class Framebuffer(Recorded):
 
     @property
     def bits(self) -> dict[str, int]:
-        """Bits of the default framebuffer's channels; waits."""
+        """Bits of the default framebuffer's channels; waits, unless it is the screen of `glremote run`."""
         self.context.check()
+        if self.screen_bits is not None:
+            return dict(self.screen_bits)
         if self.handle != c.DEFAULT_FRAMEBUFFER:
             raise Error("only the default_framebuffer have bits")
         return self.recorder.ask(c.FramebufferBits, self.handle, answer=dict[str, int])  # type: ignore[no-any-return]

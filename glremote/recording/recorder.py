@@ -247,10 +247,14 @@ class Recorder:
         with self._sending:
             if self._block is not None:  # it began since the pump looked
                 return
-            taken = [self._commands.popleft() for _ in range(len(self._commands))]
-            self._weight = self._pushed = 0
+            taken = self._take()
             if taken or mark > self._marked:
                 self._submit(taken, mark if not self._commands else 0)
+
+    def _take(self) -> list[Command]:
+        """All that was recorded so far; what a finaliser appends meanwhile, on any thread, stays for the next time."""
+        self._weight = self._pushed = 0
+        return [self._commands.popleft() for _ in range(len(self._commands))]
 
     def _submit(self, taken: list[Command], mark: int) -> None:
         """One command buffer, or, of commands with much inside, several."""
@@ -372,9 +376,7 @@ class Recorder:
         """Nothing of the block is sent (frees excepted): what it made was never made, and what it set is as before."""
         self._block = None
         with self._sending:
-            recorded = list(self._commands)
-            self._commands.clear()
-            self._weight = self._pushed = 0
+            recorded = self._take()
             made = {command.handle for command in recorded if isinstance(command, Make)}
             frees = (command for command in recorded if isinstance(command, Free))
             self._commands.extend(free for free in frees if free.object not in made)
