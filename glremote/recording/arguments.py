@@ -88,11 +88,15 @@ def extent(value: Any, count: int, position: int = 1) -> tuple[int, ...]:
 
 
 def data(value: Any) -> Data:
-    """The bytes of any C-contiguous object with a buffer; the buffer's own exception where it has none."""
+    """The bytes of any contiguous object with a buffer; the buffer's own exception where it has none.
+
+    They are as they lie in memory, as for moderngl (PyBUF_SIMPLE): in a matrix of PyGLM column by column.
+    """
     if type(value) is bytes:
         return value
     try:
-        return memoryview(value).cast("B")
+        view = memoryview(value)
+        return view.cast("B") if view.c_contiguous else b"".join((value,))
     except (TypeError, ValueError, BufferError):
         _get_buffer(value, PyBUF_SIMPLE)
     import numpy  # for what memoryview cannot cast: a structure of numpy's, its dates, or nothing at all
@@ -102,12 +106,17 @@ def data(value: Any) -> Data:
 
 
 def writable(value: Any) -> memoryview:
-    """The bytes of a writable, C-contiguous object, to be filled; otherwise what its buffer raises."""
+    """The bytes of a writable, contiguous object, to be filled; otherwise what its buffer raises."""
     found = data(value)
     if isinstance(found, memoryview) and not found.readonly:
         return found
     _get_buffer(value, PyBUF_WRITABLE)
-    return memoryview(bytearray())  # it has no bytes
+    if not found:
+        return memoryview(bytearray())
+    import numpy  # for what lies in memory in another order than its items have: a matrix of PyGLM
+
+    items: Any = numpy.asarray(value)
+    return memoryview(items.transpose(numpy.argsort(items.strides)[::-1])).cast("B")
 
 
 def _get_buffer(value: Any, flags: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import moderngl
 import numpy as np
 import pytest
+from pyglm import glm
 
 import glremote
 from glremote.protocol.buffers import LARGEST_DATA
@@ -36,6 +37,26 @@ def test_is_made_from_anything_contiguous(ctx: moderngl.Context) -> None:
         buffer.write(bytes(buffer.size))
         buffer.write(data)
         assert buffer.read() == expected
+
+
+def test_matrices_lie_in_memory_column_by_column(ctx: moderngl.Context) -> None:
+    """PyGLM's say that their items have another order than memory has; moderngl takes memory as it is."""
+    several = glm.array(glm.mat3(2.0), glm.mat3(3.0))
+    things: tuple[Any, ...] = (glm.mat4(*range(16)), glm.mat2x3(*range(6)), glm.vec3(1, 2, 3), several)
+    for thing in things:
+        expected = thing.to_bytes()
+        buffer = ctx.buffer(thing)
+        assert buffer.read() == expected
+        buffer.write(bytes(len(expected)))
+        buffer.write(thing)
+        assert buffer.read() == expected
+        buffer.clear()
+        if thing is several:
+            with pytest.raises(BufferError, match="This type of buffer is not supported"):
+                buffer.read_into(thing)
+        else:
+            buffer.read_into(thing)
+            assert thing.to_bytes() == bytes(len(expected))
 
 
 def test_what_it_is_made_from_is_copied_at_the_call(ctx: moderngl.Context) -> None:
