@@ -203,16 +203,14 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-class Size(click.ParamType):
-    """Pixels, as in 1280x720."""
-
-    name = "WIDTHxHEIGHT"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        found = re.fullmatch(r"([1-9][0-9]{0,5})[xX]([1-9][0-9]{0,5})", value)
-        if found is None:
-            self.fail(f"{value!r} is no size: give WIDTHxHEIGHT in pixels, as in 1920x1080", param, ctx)
-        return int(found[1]), int(found[2])
+def read_size(ctx: click.Context, option: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """The value of --screen: pixels, as in 1280x720."""
+    if text is None:
+        return None
+    found = re.fullmatch("([1-9][0-9]{0,5})[xX]([1-9][0-9]{0,5})", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no size: give WIDTHxHEIGHT in pixels, as in 1920x1080")
+    return int(found[1]), int(found[2])
 
 
 @commands.command(cls=RunCommand, context_settings=REST, options_metavar="[OPTIONS]")
@@ -221,7 +219,7 @@ class Size(click.ParamType):
 @click.option(
     "--screen",
     metavar="WIDTHxHEIGHT",
-    type=Size(),
+    callback=read_size,
     help="The pixels of ctx.screen, for a program that wants a window.  [default: 1280x720]",
 )
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` does, instead of a script.")

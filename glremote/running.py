@@ -16,7 +16,6 @@ from .instance import Instance, instance, plain_create_context
 from .protocol.errors import HostError
 from .recording.context import Context
 
-
 SCREEN = (1280, 720)
 """Pixels of `ctx.screen`, where nothing else is said."""
 BITS = {"red": 8, "green": 8, "blue": 8, "alpha": 8, "depth": 24, "stencil": 0}
@@ -59,8 +58,8 @@ class Seam:
         most = ctx.info["GL_MAX_RENDERBUFFER_SIZE"]
         if max(self._screen) > most:
             ctx.release()
-            width, height = self._screen
-            raise HostError(f"{self._host}: a screen of {width}x{height} pixels is too large; it has at most {most} a side")
+            size = "{}x{}".format(*self._screen)
+            raise HostError(f"{self._host}: a screen of {size} pixels is too large; it has at most {most} a side")
         screen: Any = ctx.simple_framebuffer(self._screen)
         # as moderngl knows a window's: it is number 0, and nobody sees what it is made of
         screen._is_reference, screen._glo = True, 0
