@@ -67,6 +67,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("recording", "device"): "the recorder hands its command buffers to the device: the next step of the way down",
+    ("recording", "msgspec"): "its structures are what the garbage collector need not track; see recording/lives.py",
     ("front", "asyncio"): "an awaitable is made inside a function; whoever awaits has asyncio already",
 }
 """A module or layer that may import one more, and why."""

@@ -48,7 +48,7 @@ class Framebuffer(Recorded):
     def default(cls, context: Context, area: Rect) -> Framebuffer:
         """The framebuffer that the context begins with; no command makes it."""
         made = cls.__new__(cls)
-        made.context, made.recorder, made.released = context, context.recorder, False
+        made.context, made.recorder, made.released, made.life = context, context.recorder, False, None
         made.handle, made.glo = c.DEFAULT_FRAMEBUFFER, 0
         made.begin(area, 0, 1, True)
         return made
@@ -60,10 +60,6 @@ class Framebuffer(Recorded):
         made.context, made.recorder, made.released, made.named = context, context.recorder, False, False
         made.handle, made.glo = handle, glo
         return made
-
-    def __del__(self) -> None:
-        if getattr(self, "handle", c.DEFAULT_FRAMEBUFFER) != c.DEFAULT_FRAMEBUFFER:
-            super().__del__()
 
     def release(self) -> None:
         """Free the OpenGL object; the second call does nothing."""

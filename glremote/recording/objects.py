@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from glremote.protocol.commands import Command, Forget, Release
+from glremote.protocol.commands import Command, Release
 
 from .arguments import c_name
 from .faults import NEVER, Fault, is_made
+from .lives import Life
 from .recorder import Recorder
 
 if TYPE_CHECKING:
@@ -31,18 +32,17 @@ class Recorded:
         self.recorder: Recorder = context.recorder
         self.handle = self.recorder.handle()
         self.released = False
-        self.named = False  # whether the host has heard of it
+        self.life: Life | None = None  # once the host has heard of it
 
     def release(self) -> None:
         """Free the OpenGL object; the second call does nothing."""
         if not self.released:
             self.released = True
-            if self.named:
+            if self.life is not None:
                 self.recorder.free(Release(self.handle))
 
-    def __del__(self) -> None:
-        if getattr(self, "named", False):
-            self.recorder.free(Forget(self.handle))
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{self.name}' object")
 
     def restore(self) -> Iterator[Command]:
         """The commands that set again what the setters have set; for the first buffer of an epoch."""
@@ -51,6 +51,8 @@ class Recorded:
     def never_made(self, fault: Fault) -> None:
         """The command that was to make this object did not run: every use of it raises from now on."""
         self.__dict__[NEVER] = fault
+        if (life := self.__dict__["life"]) is not None:
+            life.cancel()
         self.__class__ = _never_made(type(self))
 
 
@@ -59,7 +61,7 @@ def _never_made(kind: type[Recorded]) -> type[Recorded]:
         """An object whose making was dropped: touching it raises what says why."""
 
         def __getattribute__(self, name: str) -> Any:
-            if name in ("release", "__class__", "__dict__", "__del__"):
+            if name in ("release", "__class__", "__dict__"):
                 return object.__getattribute__(self, name)
             raise never_made_error(self)
 
@@ -68,9 +70,6 @@ def _never_made(kind: type[Recorded]) -> type[Recorded]:
 
         def release(self) -> None:
             """Nothing is there to be freed."""
-
-        def __del__(self) -> None:
-            """Nothing is there to be forgotten."""
 
     NeverMade.name = kind.name
     return NeverMade

@@ -26,12 +26,13 @@ from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
-from glremote.protocol.errors import Error, TooLarge, WouldWait
+from glremote.protocol.errors import Error, Inherited, TooLarge, WouldWait
 from glremote.protocol.stacks import Span, Stack
 
 from .arguments import Data
 from .blocks import Block, Shadowed
 from .faults import Fault, Released, described, is_made, raise_error, site
+from .lives import Life
 
 if TYPE_CHECKING:
     from .objects import Recorded
@@ -115,7 +116,7 @@ class Recorder:
                 self._sites.pop(oldest, None)
         self._sites[command.handle] = site()
         self.record(command, weight)
-        owner.named = True
+        owner.life = Life(command.handle, self._append)
 
     def free(self, command: Free) -> None:
         """Record a Free: from any thread, also a finaliser; it never raises and never waits."""
@@ -309,6 +310,8 @@ class Recorder:
 
     def _lost(self) -> None:
         self._alert = True
+        if isinstance(self.device.lost, Inherited):
+            self._sending = threading.RLock()  # of the parent's threads none is here to let go of it
 
     def _faulted(self, fault: messages.Fault) -> None:
         """A fault arrived, in whichever thread receives: keep it for the next call."""

@@ -7,7 +7,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import moderngl
 import pytest
@@ -214,6 +214,39 @@ def test_what_is_dropped_is_released(ctx: Any, mode: str) -> None:
     assert (ctx.gc(), ctx.error) == (0, "GL_NO_ERROR")
     ctx.gc_mode = None
     assert (fbo.read(), ctx.gc_mode) == (bytes(3), None)
+
+
+class Mesh:
+    """What many programs have: it frees what it holds, and is in a cycle."""
+
+    saved: ClassVar[list[Any]] = []
+
+    def __init__(self, *things: Any) -> None:
+        self.things = things
+        self.me = self
+
+    def __del__(self) -> None:
+        buffer, texture, kept = self.things
+        if buffer.ctx.gc_mode != "auto":  # in which it is released already
+            buffer.write(b"xyz")
+        buffer.release()
+        texture.release()
+        self.saved.append(kept)
+
+
+@pytest.mark.parametrize("mode", (None, "auto", "context_gc"))
+def test_a_finaliser_uses_what_is_collected_with_it(ctx: Any, mode: str | None) -> None:
+    """The garbage collector finalises the older ones first, which here is what the younger one's finaliser uses."""
+    ctx.gc_mode = mode
+    mesh = Mesh(ctx.buffer(b"abc"), ctx.texture((1, 1), 4), ctx.buffer(b"kept"))
+    del mesh
+    gc.collect()
+    (kept,) = Mesh.saved
+    Mesh.saved.clear()
+    assert (ctx.gc(), ctx.error) == ((3 if mode == "context_gc" else 0), "GL_NO_ERROR")
+    if mode is None:
+        assert kept.read() == b"kept"
+    assert ctx.buffer(b"more").read() == b"more"
 
 
 def test_collected_on_another_thread(remote: Any) -> None:
