@@ -1,11 +1,15 @@
 """What `glremote run` puts in moderngl's place, so that an unmodified program's contexts are on a host.
 
 Knows: the one function of moderngl's extension module that makes contexts (`mgl.create_context`), which all of
-moderngl.create_context, create_standalone_context and libraries come to. Does not know: the command line.
+moderngl.create_context, create_standalone_context and libraries come to; and what multiprocessing tells a process that
+it starts anew (a forked one has everything from its parent). Does not know: the command line.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Callable
+from multiprocessing import spawn
 from typing import Any
 
 import moderngl
@@ -91,7 +95,24 @@ def _seam() -> Seam:
 
 
 def install(host: str, token: str | None, screen: tuple[int, int] = SCREEN) -> None:
-    """From now on every context that this program makes through moderngl is on `host`."""
+    """From now on every context that this program makes through moderngl is on `host`; in its worker processes too."""
     moderngl.mgl = Seam(instance(), host, token, screen)  # type: ignore[attr-defined]
     moderngl.create_context = create_context
     moderngl.init_context = init_context
+    spawn.get_preparation_data = _Preparation(spawn.get_preparation_data, (host, token, screen))
+    # A server that forks processes would import the program first, which may take functions out of moderngl.
+    multiprocessing.set_forkserver_preload([])
+
+
+class _Preparation:
+    """multiprocessing's own function, which says what a process is to know before it imports the program, and us."""
+
+    def __init__(self, plain: Callable[[str], dict[str, Any]], arguments: tuple[Any, ...]) -> None:
+        self._plain = plain
+        self._arguments = arguments
+
+    def __call__(self, name: str) -> dict[str, Any]:
+        return {**self._plain(name), "glremote": self}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return install, self._arguments  # called where it is unpickled: in the new process

@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import logging
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -102,6 +103,7 @@ class RemoteDevice:
             raise
         self.stack = self._session.writes
         _devices[id(self)] = self
+        _close_with_worker()
         pump().add(self)
 
     def _begin(self, way: tuple[Link, memoryview, memoryview] | None) -> Session:
@@ -460,12 +462,30 @@ class RemoteDevice:
 
 
 _devices: dict[int, RemoteDevice] = {}
+_forked = "--multiprocessing-fork" not in sys.orig_argv
+"""Whether this process, if multiprocessing started it, is a fork: of its parent's, or of the server that forks."""
+_closes = 0
+"""The process that `_close_with_worker` has seen to."""
 
 
 def _after_fork() -> None:
+    global _forked
+    _forked = True
     for device in list(_devices.values()):
         device.inherit()
     _devices.clear()
+
+
+def _close_with_worker() -> None:
+    """A forked process of multiprocessing's ends past atexit: there, close all behind its own finalisers."""
+    global _closes
+    if not _forked or _closes == os.getpid() or "multiprocessing.process" not in sys.modules:
+        return
+    _closes = os.getpid()
+    from multiprocessing import process, util
+
+    if process.parent_process() is not None:
+        util.Finalize(None, close_all, exitpriority=-100)
 
 
 def close_all() -> None:

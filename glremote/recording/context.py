@@ -51,6 +51,9 @@ class Context(State):
         self.default = self._bound = Framebuffer.default(self, driver.default_framebuffer)
         self.recorder.roots.append(self)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{self.name}' object")
+
     # --- for the other recording objects
 
     def number(self, kind: str, thing: Recorded) -> int:
