@@ -29,7 +29,7 @@ class Window(WindowConfig):
 
     gl_version = (4, 3)
     window_size = SIZE
-    aspect_ratio = None
+    aspect_ratio: Any = None
     resource_dir: Any = FOLDER
     log_level = 40
 
