@@ -64,13 +64,13 @@ class Seam:
             ctx.release()
             size = "{}x{}".format(*self._screen)
             raise HostError(f"{self._host}: a screen of {size} pixels is too large; it has at most {most} a side")
-        screen: Any = ctx.simple_framebuffer(self._screen)
-        # as moderngl knows a window's: it is number 0, and nobody sees what it is made of
-        screen._is_reference, screen._glo = True, 0
-        screen._color_attachments = screen._depth_attachment = None
-        screen.mglo.screen_bits = BITS
-        screen.use()
-        ctx._screen = screen  # type: ignore[attr-defined]
+        framebuffer: Any = ctx.simple_framebuffer(self._screen)
+        framebuffer.use()
+        mglo: Any = ctx.mglo
+        mglo.take_for_default(framebuffer.mglo, BITS)
+        # as moderngl takes a window's: its number is 0, and nobody sees what it is made of
+        ctx._screen = ctx.detect_framebuffer(0)  # type: ignore[attr-defined]
+        ctx.fbo = ctx.detect_framebuffer()
         return ctx
 
 

@@ -300,7 +300,7 @@ if ctx.screen is None:
     ctx.simple_framebuffer((3, 2)).use()
 else:
     assert ctx.screen.size == (1280, 720)
-    assert ctx.fbo is ctx.screen
+    assert (ctx.fbo.mglo, ctx.fbo.glo) == (ctx.screen.mglo, 0)
 ctx.clear(0.0, 1.0, 0.0, 1.0)
 print(ctx.screen is None, type(ctx.mglo).__module__, ctx.fbo.read((1, 1)).hex())
 """
@@ -340,10 +340,13 @@ except ValueError as error:
 moderngl._store.default_context = None
 ctx = moderngl.create_context()
 screen = ctx.screen
+print(ctx.fbo is screen, ctx.detect_framebuffer().size == ctx.detect_framebuffer(0).size == screen.size)
 print(moderngl.get_context() is ctx, ctx.extra, sorted(vars(ctx)), sorted(vars(screen)), sorted(screen.bits))
 print(screen.color_attachments, screen.depth_attachment, screen.glo, screen.samples, screen.extra, screen.ctx is ctx)
 print(screen.color_mask, screen.depth_mask, screen.scissor == screen.viewport == (0, 0, *screen.size))
 print(ctx.viewport == screen.viewport, ctx.fbo.size == screen.size, ctx.mglo.fbo is ctx.fbo.mglo)
+screen.release()
+print(type(screen.mglo).__name__, ctx.viewport == ctx.fbo.viewport)
 moderngl.init_context()
 print(moderngl.get_context() is ctx)
 for settings in ({"share": True}, {"context": None}):

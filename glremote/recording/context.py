@@ -62,6 +62,11 @@ class Context(State):
         self.numbered[kind, self._glos[kind]] = thing
         return self._glos[kind]
 
+    def take_for_default(self, framebuffer: Framebuffer, bits: dict[str, int]) -> None:
+        """This one stands where a window's framebuffer would: it is number 0, and has bits. See glremote/running.py."""
+        framebuffer.glo, framebuffer.screen_bits = 0, bits
+        self.default = framebuffer
+
     def check(self) -> None:
         """Raise, as moderngl does where it needs its framebuffers, when the context was released."""
         if self.released:

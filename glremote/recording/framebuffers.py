@@ -57,13 +57,13 @@ class Framebuffer(Recorded):
     def detected(cls, context: Context, handle: int, glo: int) -> Framebuffer:
         """Another object for the framebuffer of that name; `begin` follows."""
         made = cls.__new__(cls)
-        made.context, made.recorder, made.released, made.named = context, context.recorder, False, False
+        made.context, made.recorder, made.released, made.life = context, context.recorder, False, None
         made.handle, made.glo = handle, glo
         return made
 
     def release(self) -> None:
-        """Free the OpenGL object; the second call does nothing."""
-        if self.handle != c.DEFAULT_FRAMEBUFFER:
+        """Free the OpenGL object; the second call does nothing, nor does any for number 0."""
+        if self.glo:
             super().release()
 
     def clear(self, red: Any, green: Any, blue: Any, alpha: Any, depth: Any, viewport: Any) -> None:

@@ -104,7 +104,7 @@ def _handle(context: Context, identifier: int, glo: Any) -> int | None:
     if kind == "framebuffer" and glo == 0:
         return c.DEFAULT_FRAMEBUFFER
     found = context.numbered.get((kind, glo))
-    return found.handle if found is not None and found.named else None
+    return found.handle if found is not None and found.life is not None else None
 
 
 def _text(value: Any) -> bytes:
