@@ -341,6 +341,27 @@ def test_forked_child_is_told(remote: moderngl.Context) -> None:
     assert buffer.read() == b"abc"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_while_the_main_thread_waits_has_its_ctrl_c(near_by: moderngl.Context) -> None:
+    statuses: list[int] = []
+
+    def fork() -> None:
+        child = os.fork()
+        if not child:
+            os._exit(signal.getsignal(signal.SIGINT) is not before)
+        statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    before = signal.getsignal(signal.SIGINT)
+    with near_by.mglo.device.sections:
+        assert signal.getsignal(signal.SIGINT) is not before
+        thread = threading.Thread(target=fork)
+        thread.start()
+        thread.join()
+    assert statuses == [0]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_future_s_callback_may_use_the_context(remote: moderngl.Context) -> None:
     """Whoever receives calls it, and holds no lock then."""
     buffer = remote.buffer(b"abc")

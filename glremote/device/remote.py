@@ -454,6 +454,7 @@ class RemoteDevice:
     def inherit(self) -> None:
         """In a forked child: this session is the parent's. Close our copy of its socket and say nothing."""
         self._lock, self._receiving = threading.RLock(), threading.Lock()
+        self.sections.inherit()
         self.lost = Inherited(
             "this context was made by the parent process and was inherited by a fork; make a context in each process"
         )

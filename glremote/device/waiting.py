@@ -98,6 +98,12 @@ class CriticalSections:
                 self._interrupted = False
                 previous(_SIGINT, None)
 
+    def inherit(self) -> None:
+        """In a forked child, which another thread may have made: what was deferred is the parent's to be told."""
+        previous, self._previous, self._depth = self._previous, None, 0
+        if previous is not None:
+            _signal(_SIGINT, previous)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._open:
             self._open = False

@@ -238,7 +238,7 @@ class Context(State):
 
     def copy_buffer(self, dst: Any, src: Any, size: Any, read_offset: Any, write_offset: Any) -> None:
         """Copy bytes between buffers on the host."""
-        dst, src = instance(dst, Buffer, 1), instance(src, Buffer, 2)
+        dst, src = instance(dst, Buffer, 1, self), instance(src, Buffer, 2, self)
         size, read_offset, write_offset = a.ssize(size), a.ssize(read_offset), a.ssize(write_offset)
         length = src.length - read_offset if size < 0 else size
         if read_offset < 0 or write_offset < 0:
@@ -250,8 +250,8 @@ class Context(State):
     def copy_framebuffer(self, dst: Any, src: Any) -> None:
         """Copy the pixels of a framebuffer to another, or to a texture; resolves samples."""
         self.check()
-        check_made(dst)
-        src = instance(src, Framebuffer, 2)
+        check_made(dst, self)
+        src = instance(src, Framebuffer, 2, self)
         if type(dst) is Framebuffer:
             if dst.draw_buffers != src.draw_buffers:
                 raise Error("Destination and source framebuffers have different number of color attachments!")
@@ -334,7 +334,7 @@ class Context(State):
     @fbo.setter
     def fbo(self, value: Any) -> None:
         self.check()
-        check_made(value)
+        check_made(value, self)
         if type(value) is not Framebuffer:
             raise SystemError("error return without exception set")
         self._bound = value

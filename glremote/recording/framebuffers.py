@@ -105,7 +105,7 @@ class Framebuffer(Recorded):
         width, height = area[2:] if area else (self.width, self.height)
         size = a.image_size(width, height, 1, (1 if attachment == -1 else components) * a.SIZES[dtype], alignment)
         fields = (area, components & 0xFFFFFFFF, attachment, alignment, clamp, dtype)
-        check_made(data)
+        check_made(data, self.context)
         if type(data) is Buffer:
             self.recorder.record(c.FramebufferReadInto(self.handle, data.handle, *fields, write_offset))
             return size
@@ -235,9 +235,9 @@ def framebuffer(context: Context, color_attachments: Any, depth_attachment: Any)
     colors = tuple(color_attachments) if hasattr(color_attachments, "__getitem__") else (color_attachments,)
     known: tuple[int, int, int] | None = None
     for attachment in colors:
-        known = _fitting(attachment, known, depth=False, otherwise="invalid color attachment")
+        known = _fitting(context, attachment, known, depth=False, otherwise="invalid color attachment")
     if depth_attachment is not None:
-        known = _fitting(depth_attachment, known, depth=True, otherwise="invalid depth attachment")
+        known = _fitting(context, depth_attachment, known, depth=True, otherwise="invalid depth attachment")
     if known is None:
         raise Error("missing attachments")
     width, height, samples = known
@@ -251,10 +251,10 @@ def framebuffer(context: Context, color_attachments: Any, depth_attachment: Any)
 
 
 def _fitting(
-    attachment: Any, known: tuple[int, int, int] | None, *, depth: bool, otherwise: str
+    context: Context, attachment: Any, known: tuple[int, int, int] | None, *, depth: bool, otherwise: str
 ) -> tuple[int, int, int]:
     """Width, height and samples of an attachment that fits those before it."""
-    check_made(attachment)
+    check_made(attachment, context)
     if type(attachment) not in (Texture, TextureArray, Renderbuffer) or attachment.depth != depth:
         raise Error(otherwise)
     found = (attachment.width, attachment.height, attachment.samples)

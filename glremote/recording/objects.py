@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moderngl import Error
+
 from glremote.protocol.commands import Command, Release
 
 from .arguments import c_name
@@ -80,10 +82,16 @@ def never_made_error(thing: Recorded) -> Fault:
     return Fault(f"this {type(thing).name.removeprefix('mgl.')} was never made: {thing.__dict__[NEVER]}")
 
 
-def check_made(thing: Any) -> None:
-    """Raise, naming the fault, if this is an object that was never made; whoever takes one as an argument asks."""
-    if isinstance(thing, Recorded) and not is_made(thing):
-        raise never_made_error(thing)
+def check_made(thing: Any, context: Context | None = None) -> None:
+    """Raise, naming the fault, if this is an object that was never made; whoever takes one as an argument asks.
+
+    With a context: also if it is of another, whose objects this one's session does not have.
+    """
+    if isinstance(thing, Recorded):
+        if not is_made(thing):
+            raise never_made_error(thing)
+        if context is not None and thing.context is not context:
+            raise Error(f"the {thing.name.removeprefix('mgl.')} belongs to a different context")
 
 
 def type_name(thing: Any) -> str:
@@ -91,9 +99,13 @@ def type_name(thing: Any) -> str:
     return thing.name if isinstance(thing, Recorded) else c_name(type(thing))
 
 
-def instance(value: Any, kind: type[T], position: int) -> T:
-    """`O!`: an argument of exactly this recording type; `position` counts the arguments of the seam's call from 1."""
+def instance(value: Any, kind: type[T], position: int, context: Context | None = None) -> T:
+    """`O!`: an argument of exactly this recording type; `position` counts the arguments of the seam's call from 1.
+
+    With a context: one of that context.
+    """
     check_made(value)
     if type(value) is not kind:
         raise TypeError(f"argument {position} must be {kind.name}, not {'None' if value is None else type_name(value)}")
+    check_made(value, context)
     return value

@@ -65,7 +65,7 @@ class Program(Recorded):
 
     def run_indirect(self, buffer: Any, offset: Any = 0) -> None:
         """Run a compute shader over as many groups as a buffer says at an offset."""
-        buffer = instance(buffer, Buffer, 1)
+        buffer = instance(buffer, Buffer, 1, self.context)
         self.recorder.record(c.RunComputeIndirect(self.handle, buffer.handle, a.ssize(offset)))
 
     def draw_mesh_tasks(self, first: Any, count: Any) -> None:
@@ -74,7 +74,7 @@ class Program(Recorded):
 
     def draw_mesh_tasks_indirect(self, buffer: Any, offset: Any = 0, drawcount: Any = 1, stride: Any = 0) -> None:
         """Draw what a buffer says."""
-        buffer, offset = instance(buffer, Buffer, 1), a.ssize(offset)
+        buffer, offset = instance(buffer, Buffer, 1, self.context), a.ssize(offset)
         drawcount, stride = a.ssize(drawcount), a.ssize(stride)
         self.recorder.record(c.DrawMeshTasksIndirect(self.handle, buffer.handle, offset, drawcount, stride))
 
@@ -82,8 +82,8 @@ class Program(Recorded):
         self, buffer: Any, offset: Any, drawcount_offset: Any, maxdrawcount: Any, stride: Any = 0
     ) -> None:
         """Draw what a buffer says, as often as a buffer says."""
-        buffer, offset, drawcount_offset = instance(buffer, Buffer, 1), a.ssize(offset), a.ssize(drawcount_offset)
-        fields = offset, drawcount_offset, a.ssize(maxdrawcount), a.ssize(stride)
+        buffer = instance(buffer, Buffer, 1, self.context)
+        fields = a.ssize(offset), a.ssize(drawcount_offset), a.ssize(maxdrawcount), a.ssize(stride)
         self.recorder.record(c.DrawMeshTasksIndirectCount(self.handle, buffer.handle, *fields))
 
     def set_uniform_handle(self, location: int, value: int) -> None:

@@ -69,7 +69,7 @@ def scope(
 ) -> Scope:
     """`Context.scope` of the seam: the object. Bindings are (object, location) pairs; texture arrays are refused."""
     context.check()
-    framebuffer = instance(framebuffer, Framebuffer, 1)
+    framebuffer = instance(framebuffer, Framebuffer, 1, context)
     textures = _items(textures, "invalid textures")
     uniform_buffers = _items(uniform_buffers, "invalid uniform buffers")
     storage_buffers = _items(storage_buffers, "invalid storage buffers")
@@ -81,14 +81,14 @@ def scope(
             raise Error("invalid enable_flags")
         (flags,) = found
     bound: list[Bindings] = [
-        tuple((thing.handle, location) for thing, location in (_binding(item, kinds, otherwise) for item in items))
+        tuple((x.handle, location) for x, location in (_binding(context, item, kinds, otherwise) for item in items))
         for items, kinds, otherwise in (
             (textures, (Texture, Texture3D, TextureCube), "invalid textures"),
             (uniform_buffers, (Buffer,), "invalid uniform buffers"),
             (storage_buffers, (Buffer,), "invalid storage buffers"),
         )
     ]
-    used = tuple(_binding(item, (), "invalid samplers") for item in samplers)
+    used = tuple(_binding(context, item, (), "invalid samplers") for item in samplers)
     made = Scope(context, framebuffer, flags, used)
     context.recorder.make(made, c.MakeScope(made.handle, framebuffer.handle, flags, *bound))
     return made
@@ -102,12 +102,12 @@ def _items(value: Any, otherwise: str) -> tuple[Any, ...]:
         raise Error(otherwise) from None
 
 
-def _binding(item: Any, kinds: tuple[type, ...], otherwise: str) -> tuple[Any, int]:
+def _binding(context: Context, item: Any, kinds: tuple[type, ...], otherwise: str) -> tuple[Any, int]:
     """(object of one of the kinds, location); no kinds: any object."""
     pair = _items(item, otherwise)
     if len(pair) != 2:
         raise Error(otherwise)
-    check_made(pair[0])
+    check_made(getattr(pair[0], "mglo", pair[0]), context)  # a sampler comes as moderngl's own object
     location = a.numbers(pair[1:], (1,))
     if (kinds and type(pair[0]) not in kinds) or location is None:
         raise Error(otherwise)

@@ -132,7 +132,7 @@ class AnyTexture(Sampled):
         command: Callable[[Any, Any, c.Box | None], c.Do],
     ) -> None:
         """Write bytes, or what is in a buffer. `command` makes one of a class, a source and where to write."""
-        check_made(data)
+        check_made(data, self.context)
         if type(data) is Buffer:
             self.recorder.record(command(self.writes_from, data.handle, viewport))
             return
@@ -148,7 +148,7 @@ class AnyTexture(Sampled):
 
     def _read_into(self, data: Any, size: int, write_offset: int, *fields: int) -> None:
         """Read into writable memory, where this waits, or into a buffer."""
-        check_made(data)
+        check_made(data, self.context)
         if type(data) is Buffer:
             self.recorder.record(self.reads_into(self.handle, data.handle, *fields, write_offset))
             return

@@ -66,7 +66,7 @@ class VertexArray(Recorded):
 
     def render_indirect(self, buffer: Any, mode: Any, count: Any, first: Any) -> None:
         """Draw what a buffer says, in records of 20 bytes."""
-        buffer = instance(buffer, Buffer, 1)
+        buffer = instance(buffer, Buffer, 1, self.context)
         mode, count, first = a.int32(mode), a.int32(count), a.int32(first)
         self.recorder.record(c.RenderIndirect(self.handle, buffer.handle, mode, count, first))
 
@@ -81,7 +81,7 @@ class VertexArray(Recorded):
         if not self.program.num_varyings:
             raise Error("the program has no varyings")
         for index, output in enumerate(outputs):
-            check_made(output)
+            check_made(output, self.context)
             if not isinstance(output, Buffer):
                 raise Error(f"invalid output buffer at index {index} (released or not a buffer)")
         if vertices < 0 and self._vertices < 0:
@@ -114,7 +114,7 @@ class VertexArray(Recorded):
     ) -> None:
         """Feed one attribute from a buffer; `kind` begins with f, i or d."""
         location, kind = a.int32(location), a.text(kind, 2)
-        buffer, format, offset = instance(buffer, Buffer, 3), a.text(format, 4), a.ssize(offset)
+        buffer, format, offset = instance(buffer, Buffer, 3, self.context), a.text(format, 4), a.ssize(offset)
         stride, divisor, normalize = a.int32(stride), a.int32(divisor), bool(normalize)
         if kind[:1] == "f" and normalize:
             raise Error("invalid normalize")
@@ -133,7 +133,7 @@ class VertexArray(Recorded):
         self._set[what] = command
 
     def _set_index_buffer(self, value: Any) -> None:
-        check_made(value)
+        check_made(value, self.context)
         if type(value) is not Buffer:
             raise Error(f"the index_buffer must be a Buffer not {type_name(value)}")
         self._record("index_buffer", c.VertexArrayIndexBuffer(self.handle, value.handle))

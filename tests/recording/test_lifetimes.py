@@ -328,6 +328,41 @@ def test_objects_of_a_released_context(remote: Any) -> None:
     gc.collect()
 
 
+def test_objects_of_another_context_are_refused(remote: Any, new_context: Any) -> None:
+    """Their numbers mean other objects here, or none, and the session would be lost."""
+    other = new_context("in-process")
+    made, theirs, fbo = everything(remote), everything(other), target(remote)
+    array, program, buffer = made["vertex_array"], made["program"], made["buffer"]
+    feedback = remote.vertex_array(remote.program(POINT, varyings=["gl_Position"]), [])
+    attempts: dict[str, tuple[Callable[[], Any], ...]] = {
+        "Buffer": (
+            lambda: remote.copy_buffer(theirs["buffer"], buffer), lambda: remote.copy_buffer(buffer, theirs["buffer"]),
+            lambda: fbo.read_into(theirs["buffer"]), lambda: made["texture"].read_into(theirs["buffer"]),
+            lambda: made["texture"].write(theirs["buffer"]), lambda: array.render_indirect(theirs["buffer"]),
+            lambda: array.bind(0, "f", theirs["buffer"], "2f"),
+            lambda: setattr(array.mglo, "index_buffer", theirs["buffer"].mglo),
+            lambda: made["compute_shader"].run_indirect(theirs["buffer"]), lambda: feedback.transform(theirs["buffer"]),
+            lambda: remote.scope(fbo, uniform_buffers=[(theirs["buffer"], 0)]),
+        ),
+        "Texture": (
+            lambda: remote.framebuffer(theirs["texture"]), lambda: remote.copy_framebuffer(theirs["texture"], fbo),
+            lambda: remote.scope(fbo, textures=[(theirs["texture"], 0)]),
+        ),
+        "Framebuffer": (
+            lambda: remote.copy_framebuffer(theirs["framebuffer"], fbo), lambda: remote.scope(theirs["framebuffer"]),
+            lambda: remote.copy_framebuffer(fbo, theirs["framebuffer"]),
+        ),
+        "Renderbuffer": (lambda: remote.framebuffer([theirs["renderbuffer"]]),),
+        "Sampler": (lambda: remote.scope(fbo, samplers=[(theirs["sampler"], 0)]),),
+        "program": (lambda: remote.vertex_array(theirs["program"], []),),
+        "index_buffer": (lambda: remote.vertex_array(program, [], theirs["buffer"]),),
+    }  # fmt: skip
+    for kind, calls in attempts.items():
+        for call in calls:
+            assert raised(call) == (Error, f"the {kind} belongs to a different context")
+    assert (fbo.read(), remote.error, other.error) == (bytes(3), "GL_NO_ERROR", "GL_NO_ERROR")
+
+
 def test_contexts_are_apart(remote: Any, new_context: Any) -> None:
     other = new_context("in-process")
     one, two = remote.buffer(b"one"), other.buffer(b"two")
