@@ -100,8 +100,9 @@ def install(host: str, token: str | None, screen: tuple[int, int] = SCREEN) -> N
     moderngl.create_context = create_context
     moderngl.init_context = init_context
     spawn.get_preparation_data = _Preparation(spawn.get_preparation_data, (host, token, screen))
-    # A server that forks processes would import the program first, which may take functions out of moderngl.
-    multiprocessing.set_forkserver_preload([])
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        # It would import the program before it is told this, and the program may take functions out of moderngl.
+        multiprocessing.set_forkserver_preload([])
 
 
 class _Preparation:
