@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import struct
 import threading
 import weakref
@@ -278,6 +280,21 @@ def test_the_host_forgets_what_nobody_can_name(near_by: Any, in_process_host: In
         gc.collect()
         near_by.finish()
         assert [type(thing).__name__ for thing in interpreter.objects.values()] == ["Framebuffer"]  # the default one
+
+
+def test_nothing_is_pickled_or_copied(ctx: Any) -> None:
+    """Neither to another process, nor within an object of the program's that is copied deeply."""
+    made = everything(ctx) | {"context": ctx}
+    for thing in made.values():
+        text = f"cannot pickle 'mgl.{KINDS.get(type(thing).__name__, type(thing).__name__)}' object"
+        for call in (pickle.dumps, copy.copy):
+            assert raised(call, thing.mglo) == (TypeError, text)
+        assert raised(copy.deepcopy, [thing])[0] is TypeError
+        assert copy.copy(thing).mglo is thing.mglo
+    assert ctx.error == "GL_NO_ERROR"
+
+
+KINDS = {"ComputeShader": "Program"}
 
 
 # --- the context
