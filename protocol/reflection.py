@@ -54,9 +54,9 @@ class StorageBlock(msgspec.Struct, array_like=True, frozen=True, tag=4):
 
 
 class AttributeMember(msgspec.Struct, array_like=True, frozen=True, tag=5):
-    """The place of an attribute among the members."""
+    """The place of an attribute among the members; `index` is its place among the attributes."""
 
-    location: int
+    index: int
 
 
 Member = Varying | Uniform | UniformBlock | StorageBlock | AttributeMember
@@ -64,6 +64,8 @@ Member = Varying | Uniform | UniformBlock | StorageBlock | AttributeMember
 
 class Reflection(msgspec.Struct, array_like=True, frozen=True):
     """A linked program: its members in moderngl's order, and all its attributes (a member of the same name hides one).
+
+    Those that OpenGL itself feeds, like gl_VertexID, all have the location -1.
 
     `geometry` is moderngl's (input, output, vertices), (None, None, 0) without a geometry shader.
     """

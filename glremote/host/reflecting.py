@@ -21,16 +21,23 @@ STATE = ("line_width", "point_size", "patch_vertices")
 
 def reflect(context: Any, program: int, members: Any, geometry: tuple[int | None, int | None, int]) -> r.Reflection:
     """A program, from what moderngl's `program` returned: OpenGL's name, three dictionaries, the geometry's facts."""
-    by_name, _, by_location = members
-    found = [_member(context, program, name, member) for name, member in by_name.items()]
-    attributes = [r.Attribute(a.name, a.gl_type, a.location, a.array_length) for a in by_location.values()]
+    by_name, locations, by_location = members
+    places = {name: place for place, name in enumerate(locations)}
+    found: list[r.Member] = [
+        r.AttributeMember(places[name]) if _is_attribute(member) else _member(context, program, name, member)
+        for name, member in by_name.items()
+    ]
+    every = (by_name[x] if _is_attribute(by_name[x]) else by_location[location] for x, location in locations.items())
+    attributes = [r.Attribute(a.name, a.gl_type, a.location, a.array_length) for a in every]
     return r.Reflection(attributes, found, geometry)
+
+
+def _is_attribute(member: Any) -> bool:
+    return type(member).__name__ == "Attribute"
 
 
 def _member(context: Any, program: int, name: str, member: Any) -> r.Member:
     kind = type(member).__name__
-    if kind == "Attribute":
-        return r.AttributeMember(member.location)
     if kind == "Varying":
         return r.Varying(name, member.number, member.array_length, member.dimension)
     if kind == "UniformBlock":

@@ -196,17 +196,15 @@ def _source(context: Context, shader: Any) -> bytes:
 def _members(context: Context, made: Program, reflection: r.Reflection) -> tuple[dict[str, Any], dict[str, int], Any]:
     """moderngl's three dictionaries: members by name, locations of attributes by name, attributes by location."""
     members: dict[str, Any] = {}
-    locations: dict[str, int] = {}
-    attributes: dict[int, Any] = {}
     made.geometry = reflection.geometry
-    for found in reflection.attributes:
-        attributes[found.location] = make_attribute(
-            found.name, found.gl_type, made.glo, found.location, found.array_length
-        )
-        locations[found.name] = found.location
+    attributes = [
+        make_attribute(found.name, found.gl_type, made.glo, found.location, found.array_length)
+        for found in reflection.attributes
+    ]
+    locations = {attribute.name: attribute.location for attribute in attributes}
     for member in reflection.members:
         if isinstance(member, r.AttributeMember):
-            attribute = attributes[member.location]
+            attribute = attributes[member.index]
             members[attribute.name] = attribute
         elif isinstance(member, r.Varying):
             members[member.name] = make_varying(member.name, member.number, member.array_length, member.dimension)
@@ -224,4 +222,4 @@ def _members(context: Context, made: Program, reflection: r.Reflection) -> tuple
             members[member.name] = make_storage_block(member.name, made.glo, member.index, context)
     for thing in members.values():
         context.program_of[thing] = made
-    return members, locations, attributes
+    return members, locations, {attribute.location: attribute for attribute in attributes}

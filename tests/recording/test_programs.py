@@ -91,6 +91,10 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "separate varyings": lambda ctx: ctx.program(CAPTURED, varyings=("b", "e"), varyings_capture_mode="separate"),
     "a gap": lambda ctx: ctx.program(CAPTURED, varyings=["b", "gl_SkipComponents2", "c"]),
     "a varying named as an attribute": lambda ctx: ctx.program(CAPTURED.replace("b", "a0"), varyings=["a0"]),
+    "attributes that OpenGL feeds": lambda ctx: ctx.program(
+        "#version 330\nin float a; out float b;\nvoid main() { b = a + float(gl_VertexID + gl_InstanceID); }",
+        varyings=["b"],
+    ),
     "own attribute locations": lambda ctx: ctx.program(RICH_VERTEX, RICH_FRAGMENT, attributes=["in_vert", "x"]),
     "compute": lambda ctx: ctx.compute_shader(COMPUTE),
 }  # fmt: skip
