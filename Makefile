@@ -1,5 +1,6 @@
 # make run     draw the gallery through a host of its own, and say where it is
 # make test    run the tests; `make test ARGS="-k link"` runs some of them
+# make soak    random programs, plain and remote, until interrupted; `make soak ARGS="--seconds 60"` ends by itself
 # make check   ruff and mypy
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
 # make clean   remove everything that these made
@@ -9,13 +10,16 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test check conformance clean
+.PHONY: run test soak check conformance clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
 
 test: $(READY)
 	@.venv/bin/pytest $(ARGS)
+
+soak: $(READY)
+	@.venv/bin/python -m tests.differential $(ARGS)
 
 check: $(READY)
 	@.venv/bin/ruff check

@@ -5,6 +5,7 @@ Knows: what a difference is, and how it is shown as a test. Does not know: how p
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -12,6 +13,10 @@ from typing import NamedTuple
 from .leaving_out import agree
 from .running import Outcome
 from .sides import Gone, Sides
+
+
+SHOWN = 300
+"""Characters of what a step came to."""
 
 
 class Difference(NamedTuple):
@@ -23,11 +28,15 @@ class Difference(NamedTuple):
 
     def kind(self) -> str:
         """What it is about, without numbers: two of one kind are shown once."""
-        what = [re.sub(r"\(.*|\d", "", self.line.split(" = ")[0])]
-        return re.sub(r"\d+", "", " ".join([*what, *self.plain[:2], *self.remote]))[:120]
+        what = re.sub(r"\(.*", "", self.line.split(" = ")[0])
+        plain, remote = " ".join(self.plain), " ".join(self.remote)
+        start = max(0, len(os.path.commonprefix([plain, remote])) - 30)
+        return re.sub(r"\d+", "", f"{what}: {plain[start:][:40]} / {remote[start:][:40]}")
 
     def __str__(self) -> str:
-        return f"{self.line}\n    plain:  {' '.join(self.plain)}\n    remote: {' '.join(self.remote)}"
+        plain, remote = " ".join(self.plain), " ".join(self.remote)
+        start = max(0, len(os.path.commonprefix([plain, remote])) - 60)
+        return f"{self.line}\n    plain:  {plain[start:][:SHOWN]}\n    remote: {remote[start:][:SHOWN]}"
 
 
 class Rejected(Exception):

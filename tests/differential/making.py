@@ -7,6 +7,7 @@ six is spoiled: one of its arguments becomes a wrong one. Does not know: what a 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -86,10 +87,10 @@ Argument = str | Small | Never
 
 
 class Making:
-    """A program while it is made. `draw` is hypothesis's."""
+    """A program while it is made. `number` chooses one: from the first number given to the second."""
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-        self.draw = draw
+    def __init__(self, number: Callable[[int, int], int]) -> None:
+        self.number = number
         self.lines: list[str] = []
         self.things: list[Thing] = []
         self.targets: list[Thing] = []  # framebuffers of which one is bound
@@ -99,15 +100,11 @@ class Making:
 
     def pick(self, items: Sequence[T]) -> T:
         """One of them."""
-        return self.draw(st.sampled_from(items))  # type: ignore[no-any-return]
+        return items[self.number(0, len(items) - 1)]
 
     def one_in(self, number: int) -> bool:
         """True once in so many times."""
-        return self.draw(st.integers(0, number - 1)) == number - 1  # type: ignore[no-any-return]
-
-    def number(self, least: int, most: int) -> int:
-        """From `least` to `most`."""
-        return self.draw(st.integers(least, most))  # type: ignore[no-any-return]
+        return self.number(0, number - 1) == number - 1
 
     def having(self, *kinds: str, released: bool = False) -> list[Thing]:
         """Objects of these kinds."""
@@ -417,7 +414,9 @@ class Making:
     def framebuffer(self) -> Thing | None:
         """A framebuffer of attachments that fit, which are cleared."""
         size, samples = self.pick(SIZES), self.pick((0, 0, 0, 4))
-        colors = [self.color(size, samples) for _ in range(self.pick((1, 1, 1, 2, 0)))]
+        colors: list[Thing | None] = []
+        for _ in range(self.pick((1, 1, 1, 2, 0))):
+            colors.append(self.color(size, samples, colors))
         with_depth = not colors or not self.number(0, 2)
         depth = self.depth_image(size, samples) if with_depth else None
         if None in colors or (with_depth and depth is None):
@@ -427,16 +426,18 @@ class Making:
         names = [part.name for part in colors if part is not None]
         listed = names[0] if len(names) == 1 and self.one_in(3) else f"[{', '.join(names)}]"
         found = self.make(thing, "ctx.framebuffer", listed, *([depth.name] if depth else []))
+        if found is None:
+            self.home()
         if left_out("new images"):
             self.line(f"{thing.name}.clear({self.pick(('', '0.25, 0.5, 0.75, 1.0', '1.0, depth=0.5'))})")
         return found
 
-    def color(self, size: tuple[int, int], samples: int) -> Thing | None:
-        """An image to draw to."""
+    def color(self, size: tuple[int, int], samples: int, others: list[Thing | None]) -> Thing | None:
+        """An image to draw to, beside others."""
         there = [
             thing for thing in self.having("texture", "renderbuffer")
             if thing.size == size and thing.samples == samples and not thing.depth and thing.name not in self.sampled
-            and thing.dtype in COLOR_TYPES
+            and thing.dtype in COLOR_TYPES and thing not in others and left_out("an image twice")
         ]  # fmt: skip
         if there and self.number(0, 1):
             return self.pick(there)
@@ -463,6 +464,19 @@ class Making:
             lambda: self.call("ctx.simple_framebuffer", Small(str(size)), samples=Small("0")),
             lambda: self.call("ctx.empty_framebuffer", Small(str(size)), layers=Small("0"), samples=Small("0")),
         ))()  # fmt: skip
+        self.home()
+
+    def home(self) -> None:
+        """A framebuffer is made and bound, where making one may have failed."""
+        thing = self.new("framebuffer", size=(4, 4))
+        thing.parts = (Thing(f"{thing.name}.color_attachments[0]", "renderbuffer", (4, 4), 4, 4, "f1"),)
+        if left_out("half-made framebuffers"):
+            self.lines += [
+                f"{thing.name} = ctx.framebuffer([ctx.renderbuffer((4, 4))])", f"{thing.name}.clear()",
+                f"{thing.name}.use()",
+            ]  # fmt: skip
+        self.things.append(thing)
+        self.targets = [thing]
 
     def framebuffer_call(self) -> None:
         """Use, clear, read, copy."""
@@ -612,7 +626,7 @@ class Making:
         program, buffer = self.any_of("program"), self.any_of("buffer")
         if program is None or buffer is None:
             return
-        layout = self.pick(("2f", "3f 2f", "9q", "2f/i/v", "", "f1 x", "2f8", "3f /x", "f 1x2", "999f", "4294967296f"))
+        layout = self.pick(("2f", "3f 2f", "9q", "2f/i/v", "", "f1 x", "2f8", "3f /x", "f 1x2", "999f"))
         names = self.pick(("'position'", "'a', 'b'", "'nothing'", "0", "'position', 'shade'", "0, 1", "7"))
         more = self.pick(({}, {"skip_errors": "True"}, {"index_buffer": "5"}, {"index_element_size": "3"}))
         self.call("ctx.vertex_array", program.name, f"[({buffer.name}, {layout!r}, {names})]", **more)
@@ -658,7 +672,10 @@ class Making:
         integer = {image.dtype in INTEGER_TYPES for image in images if not image.depth}
         signed = any(image.dtype[0] == "i" for image in images)
         shaders = SHADERS[thing.shaders]
-        return shaders.captures or (integer <= {shaders.integer} and not signed and left_out("kinds of outputs"))
+        most = max((sum(not part.depth for part in target.parts) for target in self.targets), default=0)
+        if most > shaders.outputs and left_out("unwritten outputs"):
+            return False
+        return integer <= {shaders.integer} and not signed and left_out("kinds of outputs")
 
     def indirect(self) -> None:
         """Draw by records in a buffer."""
@@ -675,8 +692,6 @@ class Making:
         """Capture varyings."""
         thing = self.some("vertex_array", self.vertex_array)
         if thing is None or any(part.released for part in thing.parts) or thing.shaders == "blocks":
-            return
-        if not self.drawable(thing):
             return
         outputs = [buffer for buffer in self.having("buffer") if buffer not in thing.parts and left_out("own output")]
         if not outputs:
@@ -853,10 +868,19 @@ RULES: tuple[Callable[[Making], Any], ...] = (
 
 
 @st.composite
-def programs(draw: Callable[[st.SearchStrategy[Any]], Any], most: int = 30) -> list[str]:
-    """A random program."""
-    making = Making(draw)
-    for rule in draw(st.lists(st.sampled_from(RULES), min_size=1, max_size=most)):
+def programs(draw: Callable[[st.SearchStrategy[Any]], Any], least: int, most: int) -> list[str]:
+    """A random program of that many rules, as hypothesis draws it."""
+    making = Making(lambda first, last: draw(st.integers(first, last)))  # type: ignore[no-any-return]
+    for rule in draw(st.lists(st.sampled_from(RULES), min_size=least, max_size=most)):
         rule(making)
+    making.end()
+    return making.lines
+
+
+def random_program(seed: int, rules: int) -> list[str]:
+    """The same without hypothesis: it is made much faster, and never like another."""
+    making = Making(random.Random(seed).randint)
+    for _ in range(rules):
+        making.pick(RULES)(making)
     making.end()
     return making.lines

@@ -18,6 +18,7 @@ class Shaders(NamedTuple):
     modes: tuple[str, ...] = ("0", "1", "3", "4", "5", "6")
     integer: bool = False
     captures: bool = False
+    outputs: int = 1
 
 
 CORNER = """#version 430
@@ -98,6 +99,7 @@ SHADERS = {
             "gl_FragDepth = uv.x * 0.5; }",
             "fragment_outputs": {"first": 0, "second": 1},
         },
+        outputs=2,
     ),
     "counted": Shaders(
         {
@@ -130,6 +132,7 @@ SHADERS = {
         {"k": ("3.5", "-1")},
         modes=("0",),
         captures=True,
+        outputs=0,
     ),
     "types": Shaders(
         {"vertex_shader": TYPES, "varyings": ["b", "c"]},
@@ -144,6 +147,7 @@ SHADERS = {
         },
         modes=("0",),
         captures=True,
+        outputs=0,
     ),
     "grown": Shaders(
         {
@@ -169,6 +173,7 @@ SHADERS = {
         {"position": "2f"},
         modes=("1", "2", "3", "10"),
         captures=True,
+        outputs=0,
     ),
     "patched": Shaders(
         {
