@@ -341,7 +341,10 @@ class Recorder:
                     made.never_made(fault)
             for shadowed in self._shadowed():
                 self._commands.extend(shadowed.restore())
-        raise fault
+        try:
+            raise fault
+        finally:
+            del fault  # or this frame and the exception would keep each other, and the frames of the program
 
     def close(self) -> None:
         """End the session. Never raises; a fault that nobody has seen is written to standard error."""

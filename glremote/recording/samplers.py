@@ -109,7 +109,10 @@ def real(parameter: Parameter, name: str, limit: str = "") -> property:
         self.give(parameter, a.float32(number))
         if error is not None:
             setter = vars(getattr(moderngl, self.name.removeprefix("mgl.")))[name].fset
-            raise SystemError(f"{setter!r} returned a result with an exception set") from error
+            try:
+                raise SystemError(f"{setter!r} returned a result with an exception set") from error
+            finally:
+                del error  # or this frame and the exception would keep each other, and the object that is set
 
     return property(get, put, doc=f"{name}, a float.")
 

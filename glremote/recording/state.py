@@ -129,7 +129,10 @@ class State:
         self._set(c.DepthClampRange(near_far), "depth_clamp_range", near_far)
         if error is not None:  # moderngl overlooks it, and Python does not
             setter = vars(moderngl.Context)["depth_clamp_range"].fset
-            raise SystemError(f"{setter!r} returned a result with an exception set") from error
+            try:
+                raise SystemError(f"{setter!r} returned a result with an exception set") from error
+            finally:
+                del error  # see `real` in samplers.py
 
     @property
     def blend_func(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -249,6 +250,18 @@ def test_a_finaliser_uses_what_is_collected_with_it(ctx: Any, mode: str | None) 
     if mode is None:
         assert kept.read() == b"kept"
     assert ctx.buffer(b"more").read() == b"more"
+
+
+def test_what_could_not_be_made_is_dropped_with_the_exception(ctx: Any) -> None:
+    ctx.gc_mode = "context_gc"
+    gc.disable()  # no cycle keeps it
+    try:
+        for wrong in ({"anisotropy": "a"}, {"min_lod": "a"}, {"repeat_x": 1}, {"filter": 5}, {"border_color": 5}):
+            with contextlib.suppress(SystemError, moderngl.Error):
+                ctx.sampler(**wrong)
+            assert ctx.gc() == 1, wrong
+    finally:
+        gc.enable()
 
 
 def test_collected_on_another_thread(remote: Any) -> None:
