@@ -107,7 +107,11 @@ def data(value: Any) -> Data:
 
 def writable(value: Any) -> memoryview:
     """The bytes of a writable, contiguous object, to be filled; otherwise what its buffer raises."""
-    found = data(value)
+    try:
+        found = data(value)
+    except (TypeError, ValueError, BufferError):
+        _get_buffer(value, PyBUF_WRITABLE)  # what is not writable either may say that first
+        raise
     if isinstance(found, memoryview) and not found.readonly:
         return found
     _get_buffer(value, PyBUF_WRITABLE)

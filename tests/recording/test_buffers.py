@@ -207,6 +207,7 @@ def test_what_is_no_memory(ctx: moderngl.Context) -> None:
         (bytes(64), BufferError, "Object is not writable."),
         (memoryview(bytes(64)), BufferError, "memoryview: underlying buffer is not writable"),
         (memoryview(bytearray(128))[::2], BufferError, "memoryview: underlying buffer is not C-contiguous"),
+        (memoryview(bytes(128))[::2], BufferError, "memoryview: underlying buffer is not writable"),
         (readonly, ValueError, "buffer source array is read-only"),
         (np.zeros(128, "u1")[::2], ValueError, "ndarray is not C-contiguous"),
         (np.float64(1.0), BufferError, "scalar buffer is readonly"),
