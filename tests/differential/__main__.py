@@ -14,7 +14,7 @@ from collections import Counter
 import click
 
 from .comparing import Rejected, as_test, difference, shortened
-from .making import random_program
+from .programs import random_program
 from .sides import Sides
 
 RULES = 40
@@ -58,7 +58,7 @@ class Soak:
 
 @click.command()
 @click.option("--seconds", type=float, default=float("inf"), help="How long; until interrupted where it is not given.")
-@click.option("--remote", type=click.Choice(["in-process", "served"]), default="in-process", help="Which remote context.")
+@click.option("--remote", type=click.Choice(["in-process", "served"]), default="in-process", help="Which remote way.")
 @click.option("--seed", type=int, default=None, help="Of the first program; the next has the next.")
 def main(seconds: float, remote: str, seed: int | None) -> None:
     """Run random programs, plain and remote, and show where they differ."""

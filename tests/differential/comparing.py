@@ -5,7 +5,6 @@ Knows: what a difference is, and how it is shown as a test. Does not know: how p
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -13,7 +12,6 @@ from typing import NamedTuple
 from .leaving_out import agree
 from .running import Outcome
 from .sides import Gone, Sides
-
 
 SHOWN = 300
 """Characters of what a step came to."""
@@ -30,13 +28,18 @@ class Difference(NamedTuple):
         """What it is about, without numbers: two of one kind are shown once."""
         what = re.sub(r"\(.*", "", self.line.split(" = ")[0])
         plain, remote = " ".join(self.plain), " ".join(self.remote)
-        start = max(0, len(os.path.commonprefix([plain, remote])) - 30)
+        start = max(0, _common(plain, remote) - 30)
         return re.sub(r"\d+", "", f"{what}: {plain[start:][:40]} / {remote[start:][:40]}")
 
     def __str__(self) -> str:
         plain, remote = " ".join(self.plain), " ".join(self.remote)
-        start = max(0, len(os.path.commonprefix([plain, remote])) - 60)
+        start = max(0, _common(plain, remote) - 60)
         return f"{self.line}\n    plain:  {plain[start:][:SHOWN]}\n    remote: {remote[start:][:SHOWN]}"
+
+
+def _common(one: str, other: str) -> int:
+    """With how many equal characters two texts begin."""
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
 
 
 class Rejected(Exception):
@@ -80,7 +83,9 @@ def shortened(sides: Sides, lines: list[str], found: Difference) -> tuple[list[s
     return lines, found
 
 
-def _tried(candidate: list[str], differs: Callable[[list[str]], Difference | None]) -> tuple[list[str], Difference] | None:
+def _tried(
+    candidate: list[str], differs: Callable[[list[str]], Difference | None]
+) -> tuple[list[str], Difference] | None:
     other = differs(candidate)
     return None if other is None else (candidate, other)
 

@@ -1,7 +1,7 @@
-"""What random programs leave out, by name, each with its reason: what plain moderngl leaves undefined, and known differences.
+"""What random programs leave out, by name: what plain moderngl leaves undefined, and differences that are known.
 
-Knows: names and reasons, and how a known difference is told from others. Does not know: how programs are made (the
-rules in making.py name what they leave out).
+Knows: names and reasons, and how a known difference is told from others. Does not know: how programs are made; the
+rules name what they leave out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ UNDEFINED = {
     "huge formats": "vertices of 2**31 bytes and more, which moderngl counts in an int that overflows",
     "an image twice": "an image at two attachments of a framebuffer",
     "unwritten outputs": "attachments that a fragment shader does not write, or that there is no fragment shader for",
-    "half-made framebuffers": "plain moderngl leaves one bound where making a framebuffer fails: another is bound at once",
+    "half-made framebuffers": "plain moderngl leaves one bound where making one fails: another is bound at once",
+    "2**31 samples": "moderngl takes them for none, and OpenGL makes something else of it",
     "own output": "a transform into a buffer that feeds it",
     "no barrier": "what a compute shader wrote, before a barrier",
     "sizes": "what is too large to be made in a moment",
@@ -31,7 +32,7 @@ UNDEFINED = {
     "writes outside": "read_into at a negative offset writes before the memory in plain moderngl",
     "pixel transfers beyond": "a texture written from, or read into, a buffer that is too short",
     "depth as colours": "depth read with several components: what is behind the depths is not written",
-    "info": "asked for first while a framebuffer of several samples is bound, it tells of that; ours of a fresh context",
+    "info": "asked for first while a multisample framebuffer is bound, it tells of that; ours of a fresh context",
     "released programs": "what a released program's members say: its number may be another program's",
 }
 """What plain moderngl, or OpenGL, leaves undefined."""

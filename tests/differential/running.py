@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import hashlib
 import itertools
 import json
@@ -35,7 +36,9 @@ SAMPLED = ("repeat_x", "repeat_y", "filter", "swizzle", "anisotropy", "compare_f
 PROPERTIES = {
     moderngl.Buffer: ("size", "dynamic"),
     moderngl.Texture: (*SIZED, *SAMPLED, "samples"),
-    moderngl.Texture3D: (*SIZED, "repeat_x", "repeat_y", "repeat_z", "filter", "swizzle", "components", "dtype", "depth"),
+    moderngl.Texture3D: (
+        *SIZED, "repeat_x", "repeat_y", "repeat_z", "filter", "swizzle", "components", "dtype", "depth"
+    ),
     moderngl.TextureArray: (
         *SIZED, "layers", "repeat_x", "repeat_y", "filter", "swizzle", "anisotropy", "components", "dtype"
     ),
@@ -174,9 +177,15 @@ class Names:
 
 
 def run(ctx: moderngl.Context, lines: list[str]) -> list[Outcome]:
-    """Run a program, and tell what each step came to."""
+    """Run a program, and tell what each step came to.
+
+    Its objects end with it: in plain moderngl the finaliser of one would free another's in the next context.
+    """
     names = Names(ctx)
-    return [names.run(line) for line in lines]
+    outcomes = [names.run(line) for line in lines]
+    names.known.clear()
+    gc.collect()
+    return outcomes
 
 
 @contextlib.contextmanager
@@ -197,6 +206,8 @@ def main(side: str) -> None:
     """Run what comes on standard input until it ends."""
     said = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a driver prints is no answer
+    gc.disable()
+    gc.freeze()
     with contexts(side) as make:
         for number in itertools.count():
             line = sys.stdin.readline()

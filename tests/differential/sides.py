@@ -22,7 +22,7 @@ from .running import Outcome
 LIMIT = 20.0
 """Seconds that a program may take."""
 PROGRAMS = 150
-"""After so many a child is started afresh: plain moderngl gives the memory of its objects back when its process ends."""
+"""After so many a child is started afresh: plain moderngl gives memory back only when its process ends."""
 DETERMINISTIC = {"LP_NUM_THREADS": "0", "PYTHONHASHSEED": "0"}
 """llvmpipe draws on the calling thread, so that what it is asked first it does first."""
 ZEROS = {

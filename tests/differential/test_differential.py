@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, reject, settings
 
 from .comparing import Rejected, as_test, difference, shortened
-from .making import programs
+from .programs import programs
 from .sides import Sides
 
 EXAMPLES = 60
