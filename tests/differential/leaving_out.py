@@ -33,6 +33,8 @@ UNDEFINED = {
     "pixel transfers beyond": "a texture written from, or read into, a buffer that is too short",
     "depth as colours": "depth read with several components: what is behind the depths is not written",
     "info": "asked for first while a multisample framebuffer is bound, it tells of that; ours of a fresh context",
+    "released contexts": "what needs OpenGL, once the context is released, and no framebuffer, which moderngl looks at",
+    "components beyond": "fewer or more components to read than 0 to 4: moderngl looks beyond a table",
     "released programs": "what a released program's members say: its number may be another program's",
 }
 """What plain moderngl, or OpenGL, leaves undefined."""

@@ -20,7 +20,8 @@ WRONG = (
     "b'abc'", "()", "(1,)", "(1, 2)", "(1, 2, 3)", "[1, 2, 3, 4]", "(1.5, 2, 3, 4)", "(1, 2, 3, 4, 5, 6)",
     "(-1, 0, 2, 2)", "(1, 1, 100, 100)", "('a', 'b')", "(None, None)", "2**31 - 1", "2**31", "2**32", "2**32 + 1",
     "-2**31", "-2**31 - 1", "2**63", "-2**63", "2**64", "10**30", "np.float32(1)", "np.int8(2)", "np.bool_(True)",
-    "np.zeros(16, 'u1')", "np.zeros((4, 4), 'f4')[:, ::2]", "np.arange(4)", "bytearray(16)", "memoryview(bytes(16))[::2]", "object", "ctx",
+    "np.zeros(16, 'u1')",
+    "np.zeros((4, 4), 'f4')[:, ::2]", "np.arange(4)", "bytearray(16)", "memoryview(bytes(16))[::2]", "object", "ctx",
     "range(4)", "{}", "{1: 2}", "'f1'", "'f9'", "iter((1, 2))", "'\\0'", "'\\ud800'",
 )  # fmt: skip
 """What an argument becomes when its step is spoiled."""

@@ -36,7 +36,7 @@ class MakingDrawings(MakingImages):
             return
         name = self.pick(tuple(values))
         member = f"{thing.name}[{name!r}]"
-        value = self.pick(values[name])
+        value = self.pick(values[name if self.number(0, 4) else self.pick(tuple(values))])  # or another's
         careful = thing.shaders in ("textured", "blocks") and left_out("kinds of images")
         argument = Never(value) if careful else value
         self.pick((

@@ -68,8 +68,8 @@ class MakingImages(Making):
             lambda: self.call(f"{name}.clear"),
             lambda: self.call(f"{name}.clear", str(count), str(offset), chunk=self.pick(("b'ab'", "None", "b'abc'"))),
             lambda: self.orphan(thing),
-            lambda: self.call(f"{name}.bind_to_uniform_block", self.pick(("0", "4", "100")), Small("0"), Small("-1")),
-            lambda: self.call(f"{name}.bind_to_storage_buffer", self.pick(("0", "5", "100")), Small("0"), Small("-1")),
+            lambda: self.call(f"{name}.bind_to_uniform_block", self.pick(("0", "4", "100")), *self.range()),
+            lambda: self.call(f"{name}.bind_to_storage_buffer", self.pick(("0", "5", "100")), *self.range()),
             lambda: self.call("ctx.copy_buffer", into.name, name),
             lambda: self.call(
                 "ctx.copy_buffer", into.name, name, str(count), read_offset=str(offset), write_offset=str(offset)
@@ -77,6 +77,10 @@ class MakingImages(Making):
             lambda: self.call(f"{name}.bind", "'a'", layout="'1f'"),
             lambda: self.call(f"{name}.assign", "1"),
         ))()  # fmt: skip
+
+    def range(self) -> tuple[Argument, Argument]:
+        """An offset and a size for a binding that no shader reads from."""
+        return Small(self.pick(("0", "0", "16", "256", "3"))), Small(self.pick(("-1", "-1", "16", "0", "1000")))
 
     def orphan(self, thing: Thing) -> None:
         """New memory, of the same size or a larger one, which is cleared at once."""
@@ -356,7 +360,9 @@ class MakingImages(Making):
         _, part = self.area(thing)
         image = self.pick(thing.parts)
         attachment = -1 if image.depth else self.number(0, 1)
-        components = Never("1") if image.depth and left_out("depth as colours") else Small(str(image.components))
+        components = Never(str(image.components))
+        if not image.depth and left_out("depth as colours") and left_out("components beyond"):
+            components = Never(self.pick((str(image.components), "1", "2", "3", "4", "None", "2**32 + 3", "'a'")))
         dtype = repr(image.dtype)
         other = self.pick(self.having("framebuffer"))
         color = ", ".join(self.pick(("0", "0.5", "1", "0.1", "2.5", "-1")) for _ in range(4))

@@ -130,6 +130,12 @@ class MakingAll(MakingDrawings):
             if thing.kind in (*UNITS, "framebuffer", "buffer"):
                 self.line(f"contents({thing.name})")
         self.lines += ["ctx.error", "ctx.finish()"]
+        if self.one_in(4) and left_out("released contexts"):
+            self.lines += ["ctx.release()", "ctx.release()", "ctx.fbo", "ctx.clear()", "ctx.error", "ctx.buffer(b'a')"]
+            for thing in self.having("framebuffer"):
+                self.lines += [f"{thing.name}.{call}" for call in ("use()", "clear()", "read()", "viewport", "samples")]
+                self.lines += [f"{thing.name}.scissor = None", f"{thing.name}.depth_mask = True"]
+            self.lines += [f"{thing.name}.__enter__()" for thing in self.having("scope")]
 
 
 RULES = {
