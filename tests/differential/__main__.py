@@ -17,8 +17,6 @@ from .comparing import Rejected, as_test, difference, shortened
 from .programs import random_program
 from .sides import Sides
 
-RULES = 40
-"""Of a program."""
 BETWEEN = 10.0
 """Seconds between two lines that say how far it is."""
 
@@ -34,7 +32,7 @@ class Soak:
 
     def one(self, seed: int) -> None:
         """Run one program."""
-        lines = random_program(seed, RULES)
+        lines = random_program(seed)
         self.counted["programs"] += 1
         self.counted["steps"] += len(lines)
         try:

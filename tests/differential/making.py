@@ -1,7 +1,7 @@
 """Random programs: lines of Python, most of them right, that use what the lines before have made.
 
 `Making` is a program while it is made: how it chooses, how a line is written, and what the lines so far have made, as
-far as that decides what is defined. Knows: which arguments are wrong; one step in six is spoiled by one of them. Does
+far as that decides what is defined. Knows: which arguments are wrong; steps are spoiled by them. Does
 not know: moderngl's calls, which making_images.py, making_drawings.py and programs.py do, in that order.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-SPOILED = 6
-"""One step of so many is spoiled."""
+SPOILED = (6, 3, 50)
+"""One step of so many is spoiled, in one program or another."""
 
 WRONG = (
     "None", "-1", "0", "1", "2", "3", "5", "1.5", "float('nan')", "float('inf')", "True", "'a'", "''", "b''",
@@ -73,6 +73,7 @@ class Making:
 
     def __init__(self, number: Callable[[int, int], int]) -> None:
         self.number = number
+        self.spoiled = self.pick(SPOILED)
         self.lines: list[str] = []
         self.things: list[Thing] = []
         self.targets: list[Thing] = []  # framebuffers of which one is bound
@@ -113,7 +114,7 @@ class Making:
         given += [(f"{name}=", argument) for name, argument in more.items()]
         texts = [(name, a if isinstance(a, str) else a.text) for name, a in given]
         places = [place for place, (_, argument) in enumerate(given) if not isinstance(argument, Never)]
-        right = not places or not self.one_in(SPOILED)
+        right = not places or not self.one_in(self.spoiled)
         if not right:
             place = self.pick(places)
             texts[place] = texts[place][0], self.wrong(isinstance(given[place][1], Small))

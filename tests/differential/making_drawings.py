@@ -8,7 +8,7 @@ from __future__ import annotations
 from .leaving_out import left_out
 from .making import Argument, Never, Small, Thing
 from .making_images import INTEGER_TYPES, MakingImages
-from .shaders import BROKEN, COMPUTE, SHADERS
+from .shaders import BROKEN, COMPUTE, LAYOUTS, SHADERS
 
 
 class MakingDrawings(MakingImages):
@@ -56,16 +56,18 @@ class MakingDrawings(MakingImages):
         if program is None:
             return None
         attributes = SHADERS[program.shaders].attributes
-        size = 4 * sum(int(text[0]) for text in attributes.values())
+        size = sum(int(text[0]) * (8 if text.endswith("8") else 4) for text in attributes.values())
+        layout = " ".join(attributes.values())
+        if program.shaders in LAYOUTS and self.one_in(3):
+            layout, size = self.pick(LAYOUTS[program.shaders]), size + 8
         buffers = [buffer for buffer in self.having("buffer") if buffer.size[0] >= size]
         buffer = self.pick(buffers) if buffers and self.number(0, 2) else self.vertices()
         if buffer is None:
             return None
         names = ", ".join(map(repr, attributes))
-        layout = " ".join(attributes.values())
         content = f"[({buffer.name}, {layout!r}, {names})]" if attributes else "[]"
         if attributes and self.one_in(4):
-            layout = layout + self.pick(("/v", " /v", "/i", "/r"))
+            layout = layout.split("/")[0] + self.pick(("/v", " /v", "/i", "/r"))
             content = f"[({buffer.name}, {layout!r}, {names})]"
         elif attributes and self.one_in(4):
             content = f"[{buffer.name}.bind({names})]"

@@ -40,7 +40,7 @@ class MakingImages(Making):
 
     def vertices(self) -> Thing | None:
         """A buffer with floats for attributes."""
-        count = self.pick((15, 30, 20))
+        count = self.pick((20, 30, 40))
         values = ", ".join(str(value) for value in (self.number(-4, 4) / 4 for _ in range(count)))
         return self.make(self.new("buffer", size=(4 * count,)), "ctx.buffer", Never(f"floats({values})"))
 
@@ -364,7 +364,7 @@ class MakingImages(Making):
         if not image.depth and left_out("depth as colours") and left_out("components beyond"):
             components = Never(self.pick((str(image.components), "1", "2", "3", "4", "None", "2**32 + 3", "'a'")))
         dtype = repr(image.dtype)
-        other = self.pick(self.having("framebuffer"))
+        other = self.pick([*self.having("framebuffer"), thing])
         color = ", ".join(self.pick(("0", "0.5", "1", "0.1", "2.5", "-1")) for _ in range(4))
         self.pick((
             lambda: self.use(thing),

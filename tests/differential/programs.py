@@ -160,10 +160,11 @@ def programs(draw: Callable[[st.SearchStrategy[Any]], Any], least: int, most: in
     return making.lines
 
 
-def random_program(seed: int, rules: int) -> list[str]:
+def random_program(seed: int) -> list[str]:
     """The same without hypothesis: it is made much faster, and never like another."""
-    making = MakingAll(random.Random(seed).randint)
-    for _ in range(rules):
+    number = random.Random(seed).randint
+    making = MakingAll(number)
+    for _ in range(number(5, 60)):
         getattr(making, making.pick(TICKETS))()
     making.end()
     return making.lines

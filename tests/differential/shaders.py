@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LAYOUTS = {
+    "captured": ("1f2 2f2", "f1 2f1", "1f 4x 2f", "x4 1f 2f4", "1i 2u2", "2x 1i1 2i2 3x", "f 2f1/i", "1u4 x 2u1 /v"),
+    "flat": ("2f 3f1", "2f2 3f2", "2i1 3u1", "2f 3f1 x", "3x 2f 3f /i"),
+    "mixed": ("2i1 u1 4f1 4f2 2f8", "2i2 u2 4f 4f 2f8 4x", "2i4 1u4 4f2 4f2 2f8"),
+    "types": ("f2", "f1", "1i", "x8 f", "u1 /r"),
+}
+"""Other formats that feed all attributes of a program, none with longer vertices than its own and 8 bytes."""
+
 
 class Shaders(NamedTuple):
     """One program: the arguments that make it, its attributes with their formats, and values of its members."""
@@ -134,6 +142,18 @@ SHADERS = {
         {"a": "1f", "b": "2f"},
         {"k": ("3.5", "-1")},
         modes=("0",),
+        captures=True,
+        outputs=0,
+    ),
+    "mixed": Shaders(
+        {
+            "vertex_shader": "#version 430\nin ivec2 i; in uint u; in mat2 m; in vec2 v[2]; in dvec2 d;\n"
+            "flat out ivec2 j; flat out uint w; out vec4 n; out vec2 x[2]; out vec2 e;\n"
+            "void main() { j = i; w = u; n = vec4(m[0], m[1]); x[0] = v[1]; x[1] = v[0]; e = vec2(d); }",
+            "varyings": ["j", "w", "n", "x", "e"],
+        },
+        {"i": "2i", "u": "1u", "m": "4f", "v": "4f", "d": "2f8"},
+        modes=("0", "1"),
         captures=True,
         outputs=0,
     ),

@@ -25,10 +25,10 @@ PROGRAMS = 150
 """After so many a child is started afresh: plain moderngl gives memory back only when its process ends."""
 DETERMINISTIC = {"LP_NUM_THREADS": "0", "PYTHONHASHSEED": "0"}
 """llvmpipe draws on the calling thread, so that what it is asked first it does first."""
-ZEROS = {
-    "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "255", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
-}  # fmt: skip
-"""glibc fills new memory with zeros: what plain moderngl never writes reads as a host's memory does."""
+FILLED = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "MALLOC_PERTURB_": "85"}
+"""glibc fills new memory with a byte's complement: what a host never wrote would be seen."""
+ZEROS = FILLED | {"MALLOC_PERTURB_": "255"}
+"""And here with zeros: what plain moderngl never writes reads as a host's memory must."""
 
 
 class Gone(Exception):
@@ -46,7 +46,7 @@ class Side:
     def start(self) -> subprocess.Popen[bytes]:
         """The child, started if there is none."""
         if self._child is None:
-            variables = environment() | DETERMINISTIC | (ZEROS if self.name == "plain" else {})
+            variables = environment() | DETERMINISTIC | (ZEROS if self.name == "plain" else FILLED)
             self._child = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tests.differential.running", self.name],
                 stdin=subprocess.PIPE,
