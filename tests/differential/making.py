@@ -94,9 +94,11 @@ class Making:
         return [thing for thing in self.things if thing.kind in kinds and (released or not thing.released)]
 
     def any_of(self, *kinds: str) -> Thing | None:
-        """One object of these kinds: rarely one that was released; None where there is none."""
+        """One object of these kinds, often the last; rarely one that was released. None where there is none."""
         found = self.having(*kinds, released=self.one_in(20))
-        return self.pick(found) if found else None
+        if not found:
+            return None
+        return found[-1] if self.number(0, 1) else self.pick(found)
 
     def some(self, kind: str, make: Callable[[], Thing | None]) -> Thing | None:
         """One object of a kind, which is made where there is none."""

@@ -69,6 +69,22 @@ class MakingAll(MakingDrawings):
             self.line(self.pick((f"{thing.name}.__enter__()", f"{thing.name}.__exit__(None, None, None)")))
             self.targets = [*self.targets, *thing.parts, *self.having("framebuffer", released=True)]
 
+    def scene(self) -> None:
+        """Draw a few times to one framebuffer, with other state each time."""
+        framebuffer, array = self.framebuffer(), self.vertex_array()
+        if framebuffer is None or array is None:
+            return
+        self.use(framebuffer)
+        flags = self.pick(("BLEND", "DEPTH_TEST", "CULL_FACE", "BLEND | moderngl.DEPTH_TEST", "NOTHING"))
+        self.line(f"ctx.enable(moderngl.{flags})")
+        for _ in range(self.number(1, 3)):
+            self.pick((self.state, self.state, self.framebuffer_set, self.uniform, self.texture_set))()
+            if array.shaders == "textured":
+                for rule in (self.texture, self.texture_use, self.texture_set, self.sampler_use):
+                    rule()
+            self.pick((self.render, self.render, self.indirect))()
+        self.line(f"contents({framebuffer.name})")
+
     def state(self) -> None:
         """Set the context's state."""
         name, values = self.pick((
@@ -143,8 +159,8 @@ RULES = {
     "texture_use": 3, "image": 1, "sampler": 1, "sampler_use": 1, "renderbuffer": 1, "framebuffer": 2, "layered": 1,
     "odd_framebuffer": 1, "framebuffer_call": 5, "framebuffer_set": 2, "program": 1, "broken": 1, "uniform": 3,
     "vertex_array": 2, "odd_vertex_array": 1, "vertex_array_set": 1, "render": 6, "indirect": 1, "transform": 3,
-    "feed": 1, "compute": 1, "query": 1, "query_call": 3, "scope": 1, "scope_call": 2, "state": 2, "flags": 2,
-    "look": 3, "release": 1,
+    "feed": 1, "compute": 1, "query": 1, "query_call": 3, "scope": 1, "scope_call": 2, "scene": 4, "state": 2,
+    "flags": 2, "look": 3, "release": 1,
 }  # fmt: skip
 """How often each rule is taken, beside the others."""
 TICKETS = tuple(rule for rule, often in RULES.items() for _ in range(often))
