@@ -19,7 +19,7 @@ from glremote.host.serving import environment
 
 from .running import Outcome
 
-LIMIT = 20.0
+LIMIT = 10.0
 """Seconds that a program may take."""
 PROGRAMS = 150
 """After so many a child is started afresh: plain moderngl gives memory back only when its process ends."""

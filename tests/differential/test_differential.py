@@ -56,5 +56,5 @@ def test_a_difference_is_found_and_shortened(sides: Sides) -> None:
 
 def test_a_crash_of_plain_moderngl_is_no_difference(sides: Sides) -> None:
     with pytest.raises(Rejected, match="status -11"):
-        difference(sides, ["import ctypes", "moderngl.Context", "ctypes.string_at(0) if 'RecordingContext' else 0"])
+        difference(sides, ["import ctypes", "ctypes.string_at(0)"])
     assert difference(sides, ["ctx.error"]) is None
