@@ -94,6 +94,10 @@ class Buffer(Recorded):
         if chunk_size < 0 or self._outside(start, chunk_size, step, count):
             raise Error("size error")
         size = chunk_size * count
+        if size < 0:
+            raise SystemError("Negative size passed to PyBytes_FromStringAndSize")
+        if count < 0:
+            return b""
         return self.recorder.fetch(c.ReadBufferChunks, size, self.handle, chunk_size, start, step, count)
 
     def read_chunks_into(

@@ -240,6 +240,16 @@ def test_chunks(ctx: moderngl.Context) -> None:
     assert ctx.error == "GL_NO_ERROR"
 
 
+def test_a_negative_number_of_chunks(ctx: moderngl.Context) -> None:
+    buffer = ctx.buffer(DATA[:32])
+    wrong = raised(buffer.read_chunks, 3, 9, -7, -1)
+    assert wrong == (SystemError, "Negative size passed to PyBytes_FromStringAndSize")
+    assert raised(buffer.read_chunks, 3, 9, 7, -2) == (moderngl.Error, "size error")
+    assert buffer.read_chunks(0, 9, -7, -1) == buffer.read_chunks(0, 0, 0, -5) == b""
+    assert raised(buffer.read_chunks_into, bytearray(9), 3, 9, -7, -1) == (moderngl.Error, "size error")
+    assert (buffer.read(), ctx.error) == (DATA[:32], "GL_NO_ERROR")
+
+
 def test_clear(ctx: moderngl.Context) -> None:
     buffer = ctx.buffer(b"x" * 16)
     buffer.clear(4, 2)
