@@ -39,13 +39,11 @@ UNDEFINED = {
 }
 """What plain moderngl, or OpenGL, leaves undefined."""
 
-NOT_YET = {
-    "labels": "not in this version", "debug_scope": "not in this version", "detect_framebuffer": "not in this version",
-    "external_buffer": "not in this version", "external_texture": "not in this version",
-    "get_handle": "not in this version", "Uniform.handle": "not in this version",
-    "mesh shaders": "not in this version",
-}  # fmt: skip
-"""What says so with NotImplementedError (NOT_YET in tests/test_seam.py)."""
+NOT_USED = (
+    "labels", "debug_scope", "detect_framebuffer", "external_buffer", "external_texture", "get_handle",
+    "Uniform.handle", "mesh shaders",
+)  # fmt: skip
+"""What no rule uses yet."""
 
 KNOWN: dict[str, tuple[str, str, str]] = {
     "counted arguments": (
