@@ -50,7 +50,8 @@ EXCEPTIONS: dict[str, str] = {
 }
 """What a recording class lacks, and why."""
 
-IGNORED = {"__doc__", "__module__", "__new__", "__init__"}
+IGNORED = {"__doc__", "__module__", "__new__", "__init__", "__slotnames__"}
+"""The last is the copy module's, put there by whoever has tried to copy one."""
 
 
 def objects(ctx: moderngl.Context) -> dict[str, Any]:
@@ -102,6 +103,7 @@ def settable(descriptor: GetSetDescriptorType) -> bool:
 
     Trying it would not do: some of moderngl's setters crash on what they do not expect.
     """
+    assert isinstance(descriptor, GetSetDescriptorType)  # of anything else this would read what is not there
     word = ctypes.sizeof(ctypes.c_void_p)
     record = ctypes.c_void_p.from_address(id(descriptor) + object.__basicsize__ + 3 * word).value
     assert record is not None
