@@ -16,9 +16,16 @@ import pytest
 import glremote
 from glremote.host.inprocess import InProcessHost
 from glremote.host.serving import LocalHost
+from glremote.recording import programs
 
 WAYS = ("plain", "in-process", "near", "websocket")
 REMOTE_WAYS = WAYS[1:]
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen() -> None:
+    """Every test asks what the driver tells of a program, as a program does that has just been started."""
+    programs.SEEN.clear()
 
 
 @pytest.fixture(scope="session")

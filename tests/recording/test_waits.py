@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from types import MethodDescriptorType
+from types import GetSetDescriptorType, MethodDescriptorType
 from typing import Any
 
 import moderngl
@@ -204,7 +204,10 @@ def test_nothing_waits_that_need_not(kind: str, every: dict[str, Any], remote: A
     methods: dict[str, Any] = {}
     properties: dict[str, Any] = {}
     for name, behind in entries(type(original)):
-        (methods if isinstance(behind, MethodDescriptorType) else properties)[name] = behind
+        if isinstance(behind, MethodDescriptorType):
+            methods[name] = behind
+        elif isinstance(behind, GetSetDescriptorType):
+            properties[name] = behind
     for name, call in CALLS[kind].items():
         counted(name, lambda call=call: call(thing, every))  # type: ignore[misc]
     assert set(CALLS[kind]) - set(properties) == set(methods) - {"release"}, "not called here, or not there"
