@@ -47,7 +47,7 @@ class Mailbox:
 
     def clear(self) -> None:
         """Begin again."""
-        for place in (self.taken, self.awake, self.sent, self._number):
+        for place in (self.taken, self.awake, self.sent, self._number, self._length):
             place[0] = 0
 
     def put(self, number: int, packet: Packet) -> int:

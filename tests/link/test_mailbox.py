@@ -127,4 +127,4 @@ def test_a_mailbox_begins_again() -> None:
     assert other.receive() == [b"packet"]
     for start in (0, SIZE):
         Mailbox(memory[start : start + SIZE]).clear()
-    assert not any(memory[:80]) and not any(memory[SIZE : SIZE + 80])
+    assert not any(memory[:88]) and not any(memory[SIZE : SIZE + 88])
