@@ -6,14 +6,15 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from glremote.protocol import commands as c
 from glremote.protocol.stacks import Span, Stack
 
+from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE, OpenGL
 from .reflecting import reflect
+from .zeroing import cleared, zero_buffer, zeros
 
 Memory = memoryview | None
 
@@ -43,6 +44,7 @@ class Interpreter:
 
     def __init__(self, context: Any, stack: Stack, answers: Answers) -> None:
         self.context = context
+        self.gl = OpenGL(context)
         self.stack = stack
         self.answers = answers
         self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
@@ -110,36 +112,39 @@ class Interpreter:
             return self.context.buffer(self.data(k.data), 0, k.dynamic)
         made = self.context.buffer(None, k.reserve, k.dynamic)
         if k.reserve > 0:
-            self.zero(made[0])
+            zero_buffer(made[0])
         return made
 
     def orphan(self, k: c.BufferOrphan) -> None:
         self[k.buffer].orphan(k.length)
-        self.zero(self[k.buffer])
-
-    @staticmethod
-    def zero(buffer: Any) -> None:
-        """What OpenGL left in new memory must not be shown."""
-        with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
-            buffer.clear(-1, 0, None)
+        zero_buffer(self[k.buffer])
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
         if span is not None:
             return self.data(span)
+        if max(extent) > MOST_PIXELS:
+            return None
         width, height, *depth = extent
         size = (width * pixel + alignment - 1) // alignment * alignment * height * (depth[0] if depth else 1) * images
-        return bytes(size) if size <= LARGEST_ZEROS else None
+        return zeros(size)
 
     def make_texture(self, k: c.MakeTexture) -> Any:
-        data = None if k.samples else self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return self.context.texture(
-            k.extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
-        )
+        def make(data: Any) -> Any:
+            return self.context.texture(
+                k.extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
+            )
+
+        if k.samples:
+            return self.zeroed(TEXTURE_2D_MULTISAMPLE, make(None))
+        return make(self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment))
 
     def make_depth_texture(self, k: c.MakeDepthTexture) -> Any:
-        data = None if k.samples else self.pixels(k.data, 1, k.extent, 4, k.alignment)
-        return self.context.depth_texture(k.extent, data, k.samples, k.alignment, False)
+        if k.samples:
+            made = self.context.depth_texture(k.extent, None, k.samples, k.alignment, False)
+            return self.zeroed(TEXTURE_2D_MULTISAMPLE, made)
+        data = self.pixels(k.data, 1, k.extent, 4, k.alignment)
+        return self.context.depth_texture(k.extent, data, 0, k.alignment, False)
 
     def make_volume(self, make: Callable[..., Any], k: Any) -> Any:
         data = self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
@@ -148,6 +153,16 @@ class Interpreter:
     def make_cube(self, k: c.MakeTextureCube) -> Any:
         data = self.pixels(k.data, 6, k.extent, k.components * size_of(k.dtype), k.alignment)
         return self.context.texture_cube(k.extent, k.components, data, k.alignment, k.dtype, k.internal_format)
+
+    def zeroed(self, target: int, made: Any) -> Any:
+        """What moderngl made, an object and OpenGL's name of it, all of its samples zeros."""
+        held = [query for query, end in self.begun.items() if end == "end_render"]
+        for query in held:  # the condition of a conditional rendering would hold for this too
+            query.end_render()
+        self.gl.zero(target, made[-1])
+        for query in held:
+            query.begin_render()
+        return made
 
     def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
         depth = None if k.depth_attachment is None else self[k.depth_attachment]
@@ -201,9 +216,7 @@ class Interpreter:
             raise NotThere(f"the object with handle {handle} was never made") from None
 
     def set_uniform(self, k: c.SetUniform) -> None:
-        self.context._write_uniform(
-            self.name(k.program), k.location, k.gl_type, k.array_length, k.element_size, k.data
-        )
+        self.context._write_uniform(self.name(k.program), k.location, k.gl_type, k.array_length, k.element_size, k.data)
 
     def make_vertex_array(self, k: c.MakeVertexArray) -> Any:
         content = tuple((self[item.buffer], item.format, *item.attributes) for item in k.content)
@@ -251,19 +264,10 @@ class Failed:
         """There is nothing to release."""
 
 
-ZEROS = bytes(1 << 20)
 NO_NAME = 0xFFFFFFFF
 """What OpenGL has not given to any object; it counts from 1."""
-LARGEST_ZEROS = 1 << 28
-"""A new texture above this size is left to the driver."""
-
-
-def cleared(memory: memoryview) -> memoryview:
-    """The same memory, zeros: what OpenGL leaves out of an image must not show what was there before."""
-    for start in range(0, len(memory), len(ZEROS)):
-        piece = memory[start : start + len(ZEROS)]
-        piece[:] = ZEROS[: len(piece)] if len(piece) < len(ZEROS) else ZEROS
-    return memory
+MOST_PIXELS = 0x7FFFFFFF
+"""Of a side; moderngl takes greater numbers for negative ones, and every driver refuses them."""
 
 
 def size_of(dtype: str) -> int:
@@ -294,8 +298,12 @@ MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.MakeDepthTextureCube: lambda i, k: i.context.depth_texture_cube(
         k.extent, i.pixels(k.data, 6, k.extent, 4, k.alignment), k.alignment
     ),
-    c.MakeRenderbuffer: lambda i, k: i.context.texture(k.extent, k.components, None, k.samples, 1, k.dtype, 0, True),
-    c.MakeDepthRenderbuffer: lambda i, k: i.context.depth_texture(k.extent, None, k.samples, 1, True),
+    c.MakeRenderbuffer: lambda i, k: i.zeroed(
+        RENDERBUFFER, i.context.texture(k.extent, k.components, None, k.samples, 1, k.dtype, 0, True)
+    ),
+    c.MakeDepthRenderbuffer: lambda i, k: i.zeroed(
+        RENDERBUFFER, i.context.depth_texture(k.extent, None, k.samples, 1, True)
+    ),
     c.MakeFramebuffer: Interpreter.make_framebuffer,
     c.MakeEmptyFramebuffer: lambda i, k: i.told(
         k.handle, lambda: i.context.empty_framebuffer(k.extent, k.layers, k.samples)

@@ -1,0 +1,124 @@
+"""Raw OpenGL, for what moderngl has no call for: the one door to it.
+
+Knows: functions by name, through the loader of moderngl's own context. Each method here restores all state that it
+touches, and leaves glGetError alone: it calls nothing that could fail. Does not know: commands or handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import CFUNCTYPE, byref, c_float, c_int32, c_ubyte, c_uint32, c_void_p
+from typing import Any
+
+RENDERBUFFER = 0x8D41
+TEXTURE_2D_MULTISAMPLE = 0x9100
+
+_DRAW_FRAMEBUFFER = 0x8CA9
+_DRAW_FRAMEBUFFER_BINDING = 0x8CA6
+_FRAMEBUFFER_COMPLETE = 0x8CD5
+_COLOR_ATTACHMENT0 = 0x8CE0
+_DEPTH_ATTACHMENT = 0x8D00
+_ATTACHMENT_COMPONENT_TYPE = 0x8211
+_INT = 0x1404
+_UNSIGNED_INT = 0x1405
+_COLOR = 0x1800
+_DEPTH = 0x1801
+_SCISSOR_TEST = 0x0C11
+_RASTERIZER_DISCARD = 0x8C89
+_COLOR_WRITEMASK = 0x0C23
+_DEPTH_WRITEMASK = 0x0B72
+
+_enum = _name = c_uint32
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
+    "glBindFramebuffer": (None, _enum, _name),
+    "glCheckFramebufferStatus": (_enum, _enum),
+    "glClearBufferfv": (None, _enum, c_int32, c_void_p),
+    "glClearBufferiv": (None, _enum, c_int32, c_void_p),
+    "glClearBufferuiv": (None, _enum, c_int32, c_void_p),
+    "glColorMaski": (None, c_uint32, c_ubyte, c_ubyte, c_ubyte, c_ubyte),
+    "glDepthMask": (None, c_ubyte),
+    "glDisable": (None, _enum),
+    "glEnable": (None, _enum),
+    "glFramebufferRenderbuffer": (None, _enum, _enum, _enum, _name),
+    "glFramebufferTexture2D": (None, _enum, _enum, _enum, _name, c_int32),
+    "glGenFramebuffers": (None, c_int32, c_void_p),
+    "glGetBooleani_v": (None, _enum, c_uint32, c_void_p),
+    "glGetBooleanv": (None, _enum, c_void_p),
+    "glGetFramebufferAttachmentParameteriv": (None, _enum, _enum, _enum, c_void_p),
+    "glGetIntegerv": (None, _enum, c_void_p),
+    "glIsEnabled": (c_ubyte, _enum),
+}
+
+
+class OpenGL:
+    """The functions of one context (moderngl's C object), which must be current in the calling thread."""
+
+    def __init__(self, context: Any) -> None:
+        self._load = context._context.load_opengl_function
+        self._framebuffer = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """A function, loaded at its first use."""
+        function = CFUNCTYPE(*_FUNCTIONS[name])(self._load(name))
+        setattr(self, name, function)
+        return function
+
+    def zero(self, target: int, name: int) -> None:
+        """Zero all samples of an image that can be drawn to; one that cannot be is left as it is.
+
+        target: RENDERBUFFER or TEXTURE_2D_MULTISAMPLE; name: OpenGL's. What is drawn under a condition
+        (glBeginConditionalRender) must have been ended: it would hold for this too.
+        """
+        with self._drawing():
+            for attachment, clear in (_COLOR_ATTACHMENT0, self._clear_color), (_DEPTH_ATTACHMENT, self._clear_depth):
+                self._attach(attachment, target, name)
+                drawable = self.glCheckFramebufferStatus(_DRAW_FRAMEBUFFER) == _FRAMEBUFFER_COMPLETE
+                if drawable:
+                    clear()
+                self._attach(attachment, target, 0)
+                if drawable:
+                    return
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """A framebuffer of our own, with nothing that would keep a clear from its pixels."""
+        bound, color, depth = c_int32(), (c_ubyte * 4)(), c_ubyte()
+        self.glGetIntegerv(_DRAW_FRAMEBUFFER_BINDING, byref(bound))
+        self.glGetBooleani_v(_COLOR_WRITEMASK, 0, byref(color))
+        self.glGetBooleanv(_DEPTH_WRITEMASK, byref(depth))
+        enabled = [flag for flag in (_SCISSOR_TEST, _RASTERIZER_DISCARD) if self.glIsEnabled(flag)]
+        if not self._framebuffer:
+            made = c_uint32()
+            self.glGenFramebuffers(1, byref(made))
+            self._framebuffer = made.value
+        self.glBindFramebuffer(_DRAW_FRAMEBUFFER, self._framebuffer)
+        self.glColorMaski(0, 1, 1, 1, 1)
+        self.glDepthMask(1)
+        for flag in enabled:
+            self.glDisable(flag)
+        try:
+            yield
+        finally:
+            for flag in enabled:
+                self.glEnable(flag)
+            self.glDepthMask(depth)
+            self.glColorMaski(0, *color)
+            self.glBindFramebuffer(_DRAW_FRAMEBUFFER, bound.value)
+
+    def _attach(self, attachment: int, target: int, name: int) -> None:
+        if target == RENDERBUFFER:
+            self.glFramebufferRenderbuffer(_DRAW_FRAMEBUFFER, attachment, target, name)
+        else:
+            self.glFramebufferTexture2D(_DRAW_FRAMEBUFFER, attachment, target, name, 0)
+
+    def _clear_color(self) -> None:
+        kind = c_int32()
+        self.glGetFramebufferAttachmentParameteriv(
+            _DRAW_FRAMEBUFFER, _COLOR_ATTACHMENT0, _ATTACHMENT_COMPONENT_TYPE, byref(kind)
+        )
+        clears = {_INT: self.glClearBufferiv, _UNSIGNED_INT: self.glClearBufferuiv}
+        clears.get(kind.value, self.glClearBufferfv)(_COLOR, 0, byref((c_int32 * 4)()))
+
+    def _clear_depth(self) -> None:
+        self.glClearBufferfv(_DEPTH, 0, byref(c_float()))

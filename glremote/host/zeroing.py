@@ -1,0 +1,39 @@
+"""What OpenGL leaves in new memory is not ours to show: buffers, textures and renderbuffers begin as zeros.
+
+Knows: where zeros come from, however many. What could not be made (no memory, formats that do not go together) has left
+its error, and OpenGL keeps the first: writing to it adds none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from typing import Any
+
+ZEROS = bytes(1 << 20)
+
+
+def zeros(size: int) -> memoryview | mmap.mmap | None:
+    """So many zeros; None where no machine has as many, and no driver makes a texture of them.
+
+    Above a megabyte they are pages that are never written, which the system backs with one page of zeros.
+    """
+    if size <= len(ZEROS):
+        return memoryview(ZEROS)[:size]
+    with contextlib.suppress(OSError, OverflowError):
+        return mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
+    return None
+
+
+def cleared(memory: memoryview) -> memoryview:
+    """The same memory, zeros: what OpenGL leaves out of an image must not show what was there before."""
+    for start in range(0, len(memory), len(ZEROS)):
+        piece = memory[start : start + len(ZEROS)]
+        piece[:] = ZEROS[: len(piece)] if len(piece) < len(ZEROS) else ZEROS
+    return memory
+
+
+def zero_buffer(buffer: Any) -> None:
+    """All of a buffer (moderngl's C object)."""
+    with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
+        buffer.clear(-1, 0, None)
