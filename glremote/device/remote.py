@@ -88,6 +88,8 @@ class RemoteDevice:
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
         self._receiving = threading.Lock()  # whoever holds it receives
+        self._receiver = 0  # the thread that holds it
+        self._polling = False  # it sleeps: nothing is half done
         self.sections = CriticalSections()
         """Whoever does several things with the device at once enters it, so that Ctrl-C comes before or behind them."""
         self._leased_until = 0.0
@@ -206,6 +208,11 @@ class RemoteDevice:
         self.traffic.waits += 1
         self.wait_until(lambda: pending.done)
 
+    @property
+    def is_receiving(self) -> bool:
+        """Whether this very thread is taking a packet: a finaliser or a signal's handler that runs now cannot wait."""
+        return self._receiver == threading.get_ident() and not self._polling
+
     def wait_until(self, finished: Callable[[], bool]) -> None:
         """Receive, in this thread, until something holds or the session is lost."""
         with self.sections:
@@ -217,12 +224,18 @@ class RemoteDevice:
     def _received(self, finished: Callable[[], bool]) -> bool:
         """Whether it holds, after receiving as long as it does not and nobody else receives."""
         receiving = self._receiving
+        if self._receiver == threading.get_ident():  # a signal's handler, while this thread sleeps further out
+            while not finished() and self.lost is None:
+                self._receive(0.5, self.sections.interruptible)
+            return True
         if not (receiving.acquire(blocking=False) or receiving.acquire(timeout=0.005)):
             return finished()
+        self._receiver = threading.get_ident()
         try:
             while not finished() and self.lost is None:
                 self._receive(0.5, self.sections.interruptible)
         finally:
+            self._receiver = 0
             self._leased_until = time.monotonic() + LEASE
             receiving.release()
         return True
@@ -240,8 +253,14 @@ class RemoteDevice:
         try:
             packets = link.receive_soon()
             if not packets:
-                with waiting:
-                    ready = link.poll(timeout, lifeline)
+                self._polling = True
+                try:
+                    with waiting:
+                        ready = link.poll(timeout, lifeline)
+                finally:
+                    self._polling = False
+                if self.road.link is not link:  # another was opened within
+                    return
                 if lifeline is not None and lifeline.fileno() in ready:
                     self._look_at_lifeline(lifeline)
                 packets = link.receive()
@@ -330,9 +349,11 @@ class RemoteDevice:
     def ready(self) -> None:
         """See link/pump.py."""
         if self.lost is None and self._receiving.acquire(blocking=False):
+            self._receiver = threading.get_ident()
             try:
                 self._receive(0, contextlib.nullcontext())
             finally:
+                self._receiver = 0
                 self._receiving.release()
             self._notify()
 

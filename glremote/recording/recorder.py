@@ -64,6 +64,7 @@ class Recorder:
         self._append = self._commands.append
         self._handles = itertools.count(DEFAULT_FRAMEBUFFER + 1)
         self._sending = threading.RLock()
+        self._sender = 0  # the thread that is making a command buffer
         self._weight = 0  # bytes inside commands and pushed to the stack since the last buffer
         self._pushed = 0  # bytes pushed to the stack since the last buffer
         self._mark = 0  # the stack's head behind the last command that was appended
@@ -143,7 +144,7 @@ class Recorder:
         while span is None:
             if self._block is not None and stack.tail >= self._marked:  # only the block itself is in the way
                 raise self._block.too_large(self._pushed)
-            self.flush()
+            self.flush(stack.head)
             self.device.wait_until(functools.partial(_moved, stack, stack.tail))
             self._look()
             span = stack.push(data)
@@ -209,6 +210,9 @@ class Recorder:
         if self._block is not None:
             self._would_wait(f"{kind.__name__} needs an answer")
         device = self.device
+        if device.is_receiving or self._sender == threading.get_ident():
+            why = "in a finaliser or a signal's handler, where none can come"
+            raise WouldWait(f"{kind.__name__} needs an answer, {why}")
         with device.sections:
             self._ask(pending, kind, *fields)
             self._flush()
@@ -227,30 +231,36 @@ class Recorder:
 
     # --- sending
 
-    def flush(self) -> None:
+    def flush(self, mark: int = 0) -> None:
         """Send what was recorded, without waiting, unless the credit is used up.
 
-        Where spans were pushed for commands that were not recorded after all, an empty buffer frees them.
+        Where spans before `mark` were pushed for commands that were not recorded after all, an empty buffer frees them.
         """
         if self._block is None:
             with self.device.sections:
-                self._flush()
+                self._flush(mark)
 
-    def _flush(self) -> None:
+    def _flush(self, mark: int = 0) -> None:
         device = self.device
-        while self._commands or device.stack.head > self._marked:
+        if self._sender == threading.get_ident():  # a finaliser's or a handler's, behind what is being sent
+            return
+        while self._commands or mark > self._marked:
             if not device.has_room:
                 device.wait_until(lambda: device.has_room)
-            self._send(device.stack.head)
+            self._send(max(mark, self._mark))
 
     def _send(self, mark: int) -> None:
         """Send what was recorded. In the main thread the caller is in the device's `sections`."""
         with self._sending:
             if self._block is not None:  # it began since the pump looked
                 return
-            taken = self._take()
-            if taken or mark > self._marked:
-                self._submit(taken, mark if not self._commands else 0)
+            self._sender = threading.get_ident()
+            try:
+                taken = self._take()
+                if taken or mark > self._marked:
+                    self._submit(taken, mark if not self._commands else 0)
+            finally:
+                self._sender = 0
 
     def _take(self) -> list[Command]:
         """All that was recorded so far; what a finaliser appends meanwhile, on any thread, stays for the next time."""
