@@ -343,8 +343,8 @@ class Context(State):
 
     @property
     def info(self) -> dict[str, Any]:
-        """A fresh dictionary of the driver's limits and names."""
-        return dict(self.info_values)
+        """A fresh dictionary of the driver's limits and names; one of them is the bound framebuffer's."""
+        return self.info_values | {"GL_SAMPLE_BUFFERS": int(self._bound.samples > 0)}
 
     @property
     def error(self) -> str:

@@ -372,6 +372,14 @@ def test_barriers_and_samplers(ctx: Any) -> None:
     assert ctx.error == "GL_NO_ERROR"
 
 
+@pytest.mark.parametrize("samples", [0, 4])
+def test_info_tells_of_the_bound_framebuffer_when_it_is_first_asked_for(ctx: moderngl.Context, samples: int) -> None:
+    ctx.framebuffer(ctx.renderbuffer((4, 4), samples=samples)).use()
+    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)
+    ctx.simple_framebuffer((4, 4)).use()
+    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)
+
+
 def test_setting_does_not_wait(remote: Any) -> None:
     device: Any = glremote.device(remote)
     before = device.measure().waits
