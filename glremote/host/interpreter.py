@@ -14,7 +14,7 @@ from glremote.protocol.stacks import Span, Stack
 
 from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE, OpenGL
 from .reflecting import reflect
-from .zeroing import cleared, zero_buffer, zeros
+from .zeroing import cleared, filled, zero_buffer, zeros
 
 Memory = memoryview | None
 
@@ -50,6 +50,7 @@ class Interpreter:
         self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
         self.names: dict[int, int] = {c.DEFAULT_FRAMEBUFFER: 0}  # OpenGL's, by handle
         self.members: dict[int, Any] = {}  # of each program, for reflection
+        self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
@@ -59,7 +60,7 @@ class Interpreter:
         if (does := DOES.get(kind)) is not None:
             does(self, command)
         elif (makes := MAKES.get(kind)) is not None:
-            self._keep(command.handle, makes(self, command))  # type: ignore[attr-defined]
+            self._keep(command, makes(self, command))  # type: ignore[arg-type]
         elif (fetches := FETCHES.get(kind)) is not None:
             self._fetch(command, fetches)  # type: ignore[arg-type]
         elif (asks := ASKS.get(kind)) is not None:
@@ -72,11 +73,14 @@ class Interpreter:
         else:
             FREES[kind](self, command)
 
-    def _keep(self, handle: int, made: Any) -> None:
+    def _keep(self, command: c.Make, made: Any) -> None:
         """What moderngl gave: an object, or a tuple that begins with it and ends with OpenGL's name of it."""
+        handle = command.handle
         if type(made) is tuple:
             made, *_, self.names[handle] = made
         self.objects[handle] = made
+        if (extent := getattr(command, "extent", None)) is not None:
+            self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
         self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory))
@@ -167,6 +171,9 @@ class Interpreter:
     def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
         depth = None if k.depth_attachment is None else self[k.depth_attachment]
         colors = tuple(self[handle] for handle in k.color_attachments)
+        attached = k.color_attachments[0] if k.color_attachments else k.depth_attachment
+        if attached in self.extents:
+            self.extents[k.handle] = self.extents[attached]
         return self.told(k.handle, lambda: self.context.framebuffer(colors, depth))
 
     def detected(self, k: c.DetectedFramebuffer) -> tuple[int, int, int]:
@@ -242,12 +249,22 @@ class Interpreter:
         else:  # read and read_into differ here: this one raises
             self[k.buffer].read(0, k.offset)
 
+    def read_framebuffer(self, k: c.ReadFramebuffer, memory: memoryview) -> None:
+        width, height = self.extents.get(k.framebuffer, (0, 0))
+        x, y, columns, rows = k.viewport or (0, 0, width, height)
+        within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height
+        pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
+        with filled(memory, whole=within and k.size == columns * rows * pixel):
+            self[k.framebuffer].read_into(
+                memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
+            )
+
     def release(self, k: c.Release) -> None:
         if (thing := self.objects.get(k.object)) is not None:
             thing.release()
 
     def forget(self, k: c.Forget) -> None:
-        for kept in (self.objects, self.names, self.members, self.failures):
+        for kept in (self.objects, self.names, self.members, self.extents, self.failures):
             kept.pop(k.object, None)
 
 
@@ -449,9 +466,7 @@ FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = 
     c.ReadTexture: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.level, k.alignment, 0),
     c.ReadVolume: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.alignment, 0),
     c.ReadTextureCube: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.face, k.alignment, 0),
-    c.ReadFramebuffer: lambda i, k, memory: i[k.framebuffer].read_into(
-        cleared(memory), k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
-    ),
+    c.ReadFramebuffer: Interpreter.read_framebuffer,
 }
 
 FREES: dict[type[c.Command], Callable[[Interpreter, Any], None]] = {
