@@ -239,6 +239,13 @@ def test_what_moderngl_overlooks(ctx: Any) -> None:
 # --- what it tells
 
 
+@pytest.mark.parametrize("samples", [0, 4])
+def test_info_tells_of_the_framebuffer_that_is_bound(ctx: Any, samples: int) -> None:
+    framebuffer = ctx.framebuffer(ctx.renderbuffer((4, 4), samples=samples))
+    ctx.detect_framebuffer(framebuffer.glo).use()
+    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)
+
+
 def test_what_the_driver_is(ctx: Any, new_context: NewContext) -> None:
     names = (
         "max_samples", "max_integer_samples", "max_texture_units", "max_anisotropy", "max_label_length",
