@@ -120,6 +120,8 @@ class Interpreter:
     @staticmethod
     def zero(buffer: Any) -> None:
         """What OpenGL left in new memory must not be shown."""
+        if buffer.size() <= 0:  # another object for a buffer may say so: nothing can be mapped, which is an error
+            return
         with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
             buffer.clear(-1, 0, None)
 
