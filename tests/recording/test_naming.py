@@ -206,6 +206,18 @@ def test_external_texture(ctx: Any) -> None:
     assert ctx.error == "GL_NO_ERROR"
 
 
+def test_no_read_writes_beyond_its_memory(remote: Any) -> None:
+    """Plain moderngl writes all that OpenGL has: of the larger one, or of what is bound in a released one's place."""
+    large = remote.texture((64, 64), 4, b"\7" * (64 * 64 * 4))
+    less = remote.external_texture(large.glo, (1, 1), 4, 0, "f1")
+    assert (less.read(), remote.error) == (bytes(4), "GL_INVALID_OPERATION")
+    small = remote.texture((1, 1), 4, b"abcd")
+    released = small.mglo
+    small.release()
+    large.read()
+    assert (released.read(0, 1), remote.error) == (bytes(4), "GL_INVALID_OPERATION")
+
+
 @pytest.mark.parametrize("call", ["external_buffer", "external_texture", "detect_framebuffer"])
 def test_a_name_that_is_none_of_ours(remote: Any, call: str) -> None:
     """Not what moderngl does: it takes any number, and OpenGL complains later, or worse."""
