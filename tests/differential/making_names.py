@@ -27,6 +27,10 @@ class MakingNames(MakingDrawings):
         found = self.having(*kinds)
         return self.pick(found) if found and left_out("names of released objects") else None
 
+    def bound_is_known(self) -> bool:
+        """Whether OpenGL has the framebuffer that moderngl takes for bound: it binds it again and again."""
+        return not any(target.released for target in self.targets) and left_out("names of released objects")
+
     # --- labels and debug scopes
 
     def label(self) -> None:
@@ -86,8 +90,9 @@ class MakingNames(MakingDrawings):
     def detect_framebuffer(self) -> None:
         """Another object for a framebuffer."""
         thing = self.living("framebuffer")
-        self.line("ctx.detect_framebuffer().size")
-        self.line(f"ctx.detect_framebuffer({self.pick(('0', 'None', repr('a'), '2**32', '2**64', '1.5'))}).samples")
+        if self.bound_is_known():
+            self.line("ctx.detect_framebuffer().size")
+        self.line(f"ctx.detect_framebuffer({self.pick(('0', repr('a'), '2**32', '2**64', '1.5'))}).samples")
         if thing is not None:
             new = self.new("framebuffer", size=thing.size, samples=thing.samples, parts=thing.parts, of=thing)
             self.make(new, "ctx.detect_framebuffer", Never(f"{thing.name}.glo"))

@@ -121,7 +121,8 @@ class MakingAll(MakingNames):
         names = [thing.name for thing in self.things if thing.kind != "scope" and not self.unclear(thing)]
         self.line(self.pick((
             "ctx.error", "ctx.error", "ctx.finish()", "ctx.clear_errors()", "properties(ctx)", "ctx.gc()",
-            "ctx.core_profile_check()", "ctx.__enter__()", "ctx.info", "len(ctx.objects)", "ctx.fbo",
+            "ctx.core_profile_check()", "ctx.__enter__()", "ctx.info" if self.bound_is_known() else "ctx.fbo",
+            "len(ctx.objects)", "ctx.fbo",
             "ctx.memory_barrier(1)", "ctx.includes['it'] = 'void main() {}'",
             *((f"properties({self.pick(names)})", f"contents({self.pick(names)})") if names else ()),
         )))  # fmt: skip
