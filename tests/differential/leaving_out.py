@@ -30,6 +30,7 @@ UNDEFINED = {
     "released contexts": "what needs OpenGL, once the context is released, and no framebuffer, which moderngl looks at",
     "components beyond": "fewer or more components to read than 0 to 4: moderngl looks beyond a table",
     "names of released objects": "OpenGL gives them to others; here they are nobody's, and raise ForeignName",
+    "sizes of framebuffers": "of layers or samples: detect_framebuffer tells of a texture that happens to be bound",
     "handles": "what number a driver gives a bindless texture: only its type is looked at",
     "released programs": "what a released program's members say: its number may be another program's",
 }

@@ -31,6 +31,13 @@ class MakingNames(MakingDrawings):
         """Whether OpenGL has the framebuffer that moderngl takes for bound: it binds it again and again."""
         return not any(target.released for target in self.targets) and left_out("names of released objects")
 
+    @staticmethod
+    def size_is_found(framebuffer: Thing) -> bool:
+        """Whether moderngl finds how large a framebuffer is."""
+        textures = [part for part in framebuffer.parts if part.kind.startswith("texture")]
+        odd = any(part.samples or part.kind != "texture" for part in textures)
+        return not odd and left_out("sizes of framebuffers")
+
     # --- labels and debug scopes
 
     def label(self) -> None:
@@ -90,10 +97,10 @@ class MakingNames(MakingDrawings):
     def detect_framebuffer(self) -> None:
         """Another object for a framebuffer."""
         thing = self.living("framebuffer")
-        if self.bound_is_known():
+        if self.bound_is_known() and all(map(self.size_is_found, self.targets)):
             self.line("ctx.detect_framebuffer().size")
         self.line(f"ctx.detect_framebuffer({self.pick(('0', repr('a'), '2**32', '2**64', '1.5'))}).samples")
-        if thing is not None:
+        if thing is not None and self.size_is_found(thing):
             new = self.new("framebuffer", size=thing.size, samples=thing.samples, parts=thing.parts, of=thing)
             self.make(new, "ctx.detect_framebuffer", Never(f"{thing.name}.glo"))
 
