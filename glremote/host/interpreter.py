@@ -52,6 +52,7 @@ class Interpreter:
         self.members: dict[int, Any] = {}  # of each program, for reflection
         self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
+        self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
     def run(self, command: c.Command) -> None:
@@ -79,7 +80,7 @@ class Interpreter:
         if type(made) is tuple:
             made, *_, self.names[handle] = made
         self.objects[handle] = made
-        if (extent := getattr(command, "extent", None)) is not None:
+        if (extent := getattr(command, "extent", None)) is not None and handle not in self.unsure:
             self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
@@ -259,13 +260,34 @@ class Interpreter:
                 memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
             )
 
+    def make_external_texture(self, k: c.MakeExternalTexture) -> Any:
+        self.unsure.add(k.handle)
+        return self.context.external_texture(self.name(k.texture), k.extent, k.components, k.samples, k.dtype)
+
+    def read_texture(self, texture: int, memory: memoryview, *fields: int) -> None:
+        """Read texels. OpenGL writes what a texture has, or another that is bound in its place where there is none.
+
+        So where that may be more than the memory holds, they go through a buffer, whose size OpenGL minds.
+        """
+        cleared(memory)
+        if texture not in self.unsure:
+            self[texture].read_into(memory, *fields, 0)
+        elif memory.nbytes:
+            between, *_ = self.context.buffer(None, memory.nbytes, False)
+            between.clear(-1, 0, None)
+            self[texture].read_into(between, *fields, 0)
+            between.read_into(memory, -1, 0, 0)
+            between.release()
+
     def release(self, k: c.Release) -> None:
+        self.unsure.add(k.object)
         if (thing := self.objects.get(k.object)) is not None:
             thing.release()
 
     def forget(self, k: c.Forget) -> None:
         for kept in (self.objects, self.names, self.members, self.extents, self.failures):
             kept.pop(k.object, None)
+        self.unsure.discard(k.object)
 
 
 class Failed:
@@ -327,9 +349,7 @@ MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     ),
     c.MakeDetectedFramebuffer: lambda i, k: i.context.detect_framebuffer(i.name(k.framebuffer)),
     c.MakeExternalBuffer: lambda i, k: i.context.external_buffer(i.name(k.buffer), k.size & 0xFFFFFFFF),
-    c.MakeExternalTexture: lambda i, k: i.context.external_texture(
-        i.name(k.texture), k.extent, k.components, k.samples, k.dtype
-    ),
+    c.MakeExternalTexture: Interpreter.make_external_texture,
     c.MakeProgram: Interpreter.make_program,
     c.MakeVertexArray: Interpreter.make_vertex_array,
     c.MakeQuery: lambda i, k: i.context.query(k.samples, k.any_samples, k.time, k.primitives),
@@ -463,9 +483,9 @@ FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = 
     c.ReadBufferChunks: lambda i, k, memory: i[k.buffer].read_chunks_into(
         memory, k.chunk_size, k.start, k.step, k.count, 0
     ),
-    c.ReadTexture: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.level, k.alignment, 0),
-    c.ReadVolume: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.alignment, 0),
-    c.ReadTextureCube: lambda i, k, memory: i[k.texture].read_into(cleared(memory), k.face, k.alignment, 0),
+    c.ReadTexture: lambda i, k, memory: i.read_texture(k.texture, memory, k.level, k.alignment),
+    c.ReadVolume: lambda i, k, memory: i.read_texture(k.texture, memory, k.alignment),
+    c.ReadTextureCube: lambda i, k, memory: i.read_texture(k.texture, memory, k.face, k.alignment),
     c.ReadFramebuffer: Interpreter.read_framebuffer,
 }
 

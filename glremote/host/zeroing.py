@@ -57,5 +57,7 @@ def filled(memory: memoryview, whole: bool) -> Iterator[None]:
 
 def zero_buffer(buffer: Any) -> None:
     """All of a buffer (moderngl's C object)."""
+    if buffer.size() <= 0:  # another object for a buffer may say so: nothing can be mapped, which is an error
+        return
     with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
         buffer.clear(-1, 0, None)

@@ -18,14 +18,21 @@ if TYPE_CHECKING:
 
 
 class Buffer(Recorded):
-    """A buffer of `length` bytes."""
+    """A buffer of `length` bytes. `source`: the one that OpenGL has, where this is another object for it."""
 
     name = "mgl.Buffer"
 
-    def __init__(self, context: Context, length: int) -> None:
+    def __init__(self, context: Context, length: int, source: Buffer | None = None) -> None:
         super().__init__(context)
         self.length = length
-        self.glo = context.number("buffer", self)
+        self.source: Buffer | None = source and source.root
+        self.there = length  # bytes that OpenGL has, where it is for this object that it has them
+        self.glo: int = context.number("buffer", self) if source is None else source.glo
+
+    @property
+    def root(self) -> Buffer:
+        """The one that OpenGL has."""
+        return self.source or self
 
     def size(self) -> int:
         """Bytes."""
@@ -84,6 +91,7 @@ class Buffer(Recorded):
         start = self._start(start)
         if self._outside(start, size, step, count):
             raise Error("buffer overflow")
+        self._check_mapping(0, self.length)
         span = self.recorder.push(found)
         self.recorder.record(c.BufferWriteChunks(self.handle, span, start, step, count), len(found))
 
@@ -135,11 +143,15 @@ class Buffer(Recorded):
             if length % len(found):
                 raise Error("the chunk does not fit the size")
             weight = len(found)
-        if offset < 0 or length <= 0 or offset + length > self.length:
-            raise self._unmappable(length)
+        self._check_mapping(offset, length)
         if chunk is not None:
             span = self.recorder.push(found)
         self.recorder.record(c.BufferClear(self.handle, size, offset, span), weight)
+
+    def _check_mapping(self, offset: int, length: int) -> None:
+        """Raise where OpenGL refuses to map a range."""
+        if offset < 0 or length <= 0 or offset + length > self.root.there:
+            raise self._unmappable(length)
 
     def _unmappable(self, length: int) -> Error:
         """A range that OpenGL refuses to map: with an error of its own, which it gets from what is as wrong."""
@@ -155,6 +167,8 @@ class Buffer(Recorded):
         self.recorder.record(c.BufferOrphan(self.handle, size))
         if size > 0:
             self.length = size
+        if self.length >= 0:  # OpenGL refuses the others
+            self.root.there = self.length
 
     def bind_to_uniform_block(self, binding: Any, offset: Any, size: Any) -> None:
         """Bind a range to a uniform buffer binding."""

@@ -17,14 +17,14 @@ from . import buffers, framebuffers, making_textures, naming, programs, queries,
 from .buffers import Buffer
 from .faults import is_made
 from .framebuffers import Framebuffer
-from .objects import Recorded, check_made, instance
+from .objects import Recorded, Seam, check_made, instance
 from .programs import Program
 from .recorder import Recorder
 from .state import State
 from .textures import Renderbuffer, Texture, TextureArray
 
 
-class Context(State):
+class Context(State, Seam):
     """The context of one session. Everything it answers without waiting was in the greeting, or was set here."""
 
     name = "mgl.Context"
@@ -50,9 +50,6 @@ class Context(State):
         """By member: whoever has one can still set it when the program's own object is gone."""
         self.default = self._bound = Framebuffer.default(self, driver.default_framebuffer)
         self.recorder.roots.append(self)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"cannot pickle '{self.name}' object")
 
     # --- for the other recording objects
 
@@ -343,8 +340,9 @@ class Context(State):
 
     @property
     def info(self) -> dict[str, Any]:
-        """A fresh dictionary of the driver's limits and names; one of them is the bound framebuffer's."""
-        return self.info_values | {"GL_SAMPLE_BUFFERS": int(self._bound.samples > 0)}
+        """A fresh dictionary of the driver's limits and names; one of them is about the framebuffer that is bound."""
+        multisampled = self._bound.multisampled and not self._bound.released
+        return {**self.info_values, "GL_SAMPLE_BUFFERS": int(multisampled)}
 
     @property
     def error(self) -> str:

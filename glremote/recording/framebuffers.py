@@ -37,6 +37,7 @@ class Framebuffer(Recorded):
         """What the shadow says of a fresh one."""
         self.width, self.height = area[2:]
         self.samples = samples
+        self.multisampled = samples > 0
         self.draw_buffers = draw_buffers
         self._area = area
         self._viewport = area

@@ -49,9 +49,8 @@ def push_debug_scope(context: Context, source: Any, id: Any, message: Any) -> No
 def external_buffer(context: Context, glo: Any, size: Any) -> tuple[Buffer, int, int]:
     """`Context.external_buffer` of the seam: the object, its size and glo. Releasing it frees nothing."""
     glo, size = a.uint32(glo), a.int32(size)
-    source = _named(context, "buffer", glo, "external_buffer")
-    made = Buffer(context, size)
-    made.glo = glo
+    source: Any = _named(context, "buffer", glo, "external_buffer")
+    made = Buffer(context, size, source)
     context.recorder.make(made, c.MakeExternalBuffer(made.handle, source.handle, size))
     return made, size, glo
 
@@ -63,10 +62,9 @@ def external_texture(
     glo, (width, height) = a.uint32(glo), a.extent(size, 2, position=2)
     components, samples, dtype = a.uint32(components), a.uint32(samples), a.dtype(a.text(dtype, 5), 5)
     source: Any = _named(context, "texture", glo, "external_texture")
-    made = Texture(context, (width, height, 1), a.int32(components), dtype, samples=a.int32(samples))
+    made = Texture(context, (width, height, 1), a.int32(components), dtype, samples=a.int32(samples), source=source)
     command = c.MakeExternalTexture(made.handle, source.handle, (width, height), components, samples, dtype)
     context.recorder.make(made, command)
-    made.share(source)
     return made, glo
 
 
@@ -74,19 +72,25 @@ def detect_framebuffer(context: Context, glo: Any) -> tuple[Framebuffer, tuple[i
     """`Context.detect_framebuffer` of the seam: the object, its size, samples and glo. None: the one that is bound."""
     context.check()
     try:
-        found = context.bound.glo if glo is None else a.int32(glo)
-    except TypeError:
+        found = _bound(context) if glo is None else a.long(glo)
+    except (TypeError, OverflowError):
         raise Error("the glo must be an integer") from None
     if not found:
         default = context.default
         return default, (default.width, default.height), default.samples, 0
-    source = _named(context, "framebuffer", found, "detect_framebuffer")
+    source: Any = _named(context, "framebuffer", found, "detect_framebuffer")
     handle = context.recorder.handle()
     made = Framebuffer.detected(context, handle, found)
     context.recorder.make(made, c.MakeDetectedFramebuffer(handle, source.handle))
     width, height, count = context.recorder.ask(c.DetectedFramebuffer, handle, answer=tuple[int, int, int])
-    made.begin((0, 0, width, height), 0, count, True)
+    made.begin((0, 0, width, height), 0, count, True)  # moderngl does not ask how many samples it has
+    made.multisampled = source.multisampled
     return made, (width, height), 0, found
+
+
+def _bound(context: Context) -> int:
+    """What is bound: releasing that binds number 0 (OpenGL 4.6 core, 9.2)."""
+    return 0 if context.bound.released else context.bound.glo
 
 
 def _named(context: Context, kind: str, glo: int, call: str) -> Recorded:

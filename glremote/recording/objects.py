@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Recorded")
 
 
-class Recorded:
-    """Stands where one of moderngl's C objects stands.
-
-    `name` is the type's name at the seam, as moderngl's error texts show it. Its `handle` names it on the host, its
-    `glo` in the program: moderngl's number of an OpenGL object, here a number of the client's for each type.
-    """
+class Seam:
+    """Stands where one of moderngl's C objects stands: `name` is its type's name, as moderngl's error texts show it."""
 
     name = "mgl.Object"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{self.name}' object")
+
+
+class Recorded(Seam):
+    """What the host has an object for.
+
+    Its `handle` names it on the host, its `glo` in the program: moderngl's number of an OpenGL object, here a number of
+    the client's for each type.
+    """
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -42,9 +49,6 @@ class Recorded:
             self.released = True
             if self.life is not None:
                 self.recorder.free(Release(self.handle))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"cannot pickle '{self.name}' object")
 
     def restore(self) -> Iterator[Command]:
         """The commands that set again what the setters have set; for the first buffer of an epoch."""
@@ -96,7 +100,7 @@ def check_made(thing: Any, context: Context | None = None) -> None:
 
 def type_name(thing: Any) -> str:
     """A type's name as moderngl's C code shows it in its error texts."""
-    return thing.name if isinstance(thing, Recorded) else c_name(type(thing))
+    return thing.name if isinstance(thing, Seam) else c_name(type(thing))
 
 
 def instance(value: Any, kind: type[T], position: int, context: Context | None = None) -> T:

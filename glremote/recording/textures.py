@@ -26,7 +26,10 @@ T = TypeVar("T", bound="AnyTexture")
 
 
 class AnyTexture(Sampled):
-    """What the four kinds share. `width` and `height` in texels, `layers` (or depth, or faces), `pixel` in bytes."""
+    """What the four kinds share. `width` and `height` in texels, `layers` (or depth, or faces), `pixel` in bytes.
+
+    `source`: the one that OpenGL has, where this is another object for it.
+    """
 
     writes: ClassVar[Any]
     writes_from: ClassVar[Any]
@@ -34,7 +37,15 @@ class AnyTexture(Sampled):
     reads_into: ClassVar[Any]
 
     def __init__(
-        self, context: Context, extent: c.Extent3, components: int, dtype: str, *, samples: int = 0, depth: bool = False
+        self,
+        context: Context,
+        extent: c.Extent3,
+        components: int,
+        dtype: str,
+        *,
+        samples: int = 0,
+        depth: bool = False,
+        source: AnyTexture | None = None,
     ) -> None:
         initial = {
             c.TextureRepeatX: not depth,
@@ -46,7 +57,8 @@ class AnyTexture(Sampled):
             c.TextureCompareFunc: "<=" if depth else "?",
         }
         super().__init__(context, initial)
-        self.glo = context.number("texture", self)
+        self.source: AnyTexture | None = source and source.root
+        self.glo: int = context.number("texture", self) if source is None else source.glo
         self.width, self.height, self.layers = (a.int32(number) for number in extent)
         self.components = components
         self.dtype = dtype
@@ -56,10 +68,10 @@ class AnyTexture(Sampled):
         self.max_level = 0
         self.internal_format = 0  # the driver's own choice, where the caller made none
 
-    def share(self, other: Any) -> None:
-        """It stands for the OpenGL texture of another: what OpenGL keeps is the other's, what moderngl keeps is new."""
-        self.glo = other.glo
-        self.keep(c.TextureSwizzle, other.value(c.TextureSwizzle))
+    @property
+    def root(self) -> AnyTexture:
+        """The one that OpenGL has: what OpenGL keeps is kept there, what moderngl keeps with each object."""
+        return self.source or self
 
     def use(self, location: Any) -> None:
         """Bind it to a texture unit."""
@@ -97,7 +109,7 @@ class AnyTexture(Sampled):
         """Where red, green, blue and alpha are taken from: four of R, G, B, A, 0 and 1."""
         if self.depth:
             raise Error("cannot get swizzle of depth textures")
-        return self.value(c.TextureSwizzle)  # type: ignore[no-any-return]
+        return self.root.value(c.TextureSwizzle)  # type: ignore[no-any-return]
 
     @swizzle.setter
     def swizzle(self, value: Any) -> None:
@@ -113,9 +125,9 @@ class AnyTexture(Sampled):
                 raise OverflowError("character argument not in range(0x110000)")
             if chr(byte) not in "RrGgBbAa01":
                 raise Error(f"'{chr(byte)}' is not a valid swizzle parameter")
-        before = self.value(c.TextureSwizzle)
+        before = self.root.value(c.TextureSwizzle)
         self.recorder.record(c.TextureSwizzle(self.handle, text))
-        self.keep(c.TextureSwizzle, text.upper() + before[len(text) :])
+        self.root.keep(c.TextureSwizzle, text.upper() + before[len(text) :])
 
     # --- texels
 

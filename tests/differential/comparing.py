@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from .leaving_out import agree
 from .running import Outcome
 from .sides import Gone, Sides
 
@@ -54,7 +53,7 @@ def difference(sides: Sides, lines: list[str]) -> Difference | None:
     if isinstance(remote, Gone):
         return Difference("the whole program", ["value", "runs"], ["raised", str(remote)])
     for line, here, there in zip(lines, plain, remote, strict=True):
-        if not agree(here, there):
+        if here != there:
             return Difference(line, here, there)
     return None
 

@@ -1,14 +1,9 @@
-"""What random programs leave out, by name: what plain moderngl leaves undefined, and differences that are known.
+"""What random programs leave out, by name: what plain moderngl leaves undefined.
 
-Knows: names and reasons, and how a known difference is told from others. Does not know: how programs are made; the
-rules name what they leave out.
+Knows: names and reasons. Does not know: how programs are made; the rules name what they leave out.
 """
 
 from __future__ import annotations
-
-import re
-
-from .running import Outcome
 
 UNDEFINED = {
     "elapsed": "a time is another in each run: only its type is looked at",
@@ -32,39 +27,22 @@ UNDEFINED = {
     "writes outside": "read_into at a negative offset writes before the memory in plain moderngl",
     "pixel transfers beyond": "a texture written from, or read into, a buffer that is too short",
     "depth as colours": "depth read with several components: what is behind the depths is not written",
-    "info": "asked for first while a multisample framebuffer is bound, it tells of that; ours of a fresh context",
     "released contexts": "what needs OpenGL, once the context is released, and no framebuffer, which moderngl looks at",
     "components beyond": "fewer or more components to read than 0 to 4: moderngl looks beyond a table",
+    "names of released objects": "OpenGL gives them to others; here they are nobody's, and raise ForeignName",
+    "sizes of framebuffers": "of layers or samples: detect_framebuffer tells of a texture that happens to be bound",
+    "handles": "what number a driver gives a bindless texture: only its type is looked at",
     "released programs": "what a released program's members say: its number may be another program's",
 }
 """What plain moderngl, or OpenGL, leaves undefined."""
-
-NOT_USED = (
-    "labels", "debug_scope", "detect_framebuffer", "external_buffer", "external_texture", "get_handle",
-    "Uniform.handle", "mesh shaders",
-)  # fmt: skip
-"""What no rule uses yet."""
-
-KNOWN: dict[str, tuple[str, str, str]] = {
-    "counted arguments": (
-        "the texts count a method's arguments with the object, and name its class otherwise",
-        r"takes (exactly|at most|at least|no) .*argument|arguments? \(\d+ given\)",
-        r"takes .*argument|missing .*argument",
-    ),
-    "Context": ("a class of ours has that name without the module", r"mgl\.Context", r"Context"),
-}
-"""Differences in the text of an exception of the same type: why, and patterns of the two texts."""
-
 
 def left_out(name: str) -> bool:
     """True; where a rule leaves something out it says by this which row of UNDEFINED it is."""
     return bool(UNDEFINED[name])
 
 
-def agree(plain: Outcome, remote: Outcome) -> bool:
-    """Whether two outcomes of a step are equal, known differences aside."""
-    if plain == remote:
-        return True
-    if plain[0] != "raised" or remote[:2] != plain[:2]:
-        return False
-    return any(re.search(here, plain[2]) and re.search(there, remote[2]) for _, here, there in KNOWN.values())
+NOT_USED = {
+    ".glo": UNDEFINED["glo"],
+    "Context.__exit__": "what was current before, or nothing, is again: then plain moderngl has no OpenGL to call",
+}
+"""What no rule uses, as type.name, or .name of every type; and why."""

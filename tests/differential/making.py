@@ -47,8 +47,15 @@ class Thing:
     levels: int = 1
     shaders: str = ""
     parts: tuple[Thing, ...] = ()
+    of: Thing | None = None
+    """What OpenGL has one of, and moderngl two."""
     released: bool = False
     given: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def object(self) -> str:
+        """The name of the first that stands for the same of OpenGL's objects."""
+        return self.of.object if self.of else self.name
 
 
 @dataclass
@@ -77,7 +84,7 @@ class Making:
         self.lines: list[str] = []
         self.things: list[Thing] = []
         self.targets: list[Thing] = []  # framebuffers of which one is bound
-        self.sampled: set[str] = set()  # textures that may be bound to a unit
+        self.sampled: set[str] = set()  # the objects of textures that may be bound to a unit
 
     # --- choosing
 

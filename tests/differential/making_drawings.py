@@ -48,6 +48,7 @@ class MakingDrawings(MakingImages):
             lambda: self.line(f"properties({thing.name})"),
             lambda: self.line(f"{member}.binding"),
             lambda: self.line(f"{thing.name}[{self.pick(('a', 'nothing', 'gl_VertexID'))!r}]"),
+            lambda: self.line(f"{thing.name}.get({self.pick(('a', 'nothing', name))!r}, 5)"),
         ))()  # fmt: skip
 
     def vertex_array(self) -> Thing | None:
@@ -76,7 +77,8 @@ class MakingDrawings(MakingImages):
         count = buffer.size[0] // size if size else 4
         thing = self.new("vertex_array", shaders=program.shaders, parts=(program, buffer), size=(count,))
         if attributes and self.one_in(6):
-            return self.make(thing, "ctx.vertex_array", program.name, buffer.name, *map(repr, attributes))
+            call = self.pick(("ctx.vertex_array", "ctx.simple_vertex_array"))
+            return self.make(thing, call, program.name, buffer.name, *map(repr, attributes))
         if self.one_in(4) and left_out("vertices beyond"):
             index = self.new("indices", size=(3,))
             numbers = ", ".join(str(self.number(0, count - 1)) for _ in range(3))
@@ -103,8 +105,10 @@ class MakingDrawings(MakingImages):
         """The numbers of vertices and instances."""
         thing = self.some("vertex_array", self.vertex_array)
         if thing is not None:
-            name, value = self.pick((("vertices", "1"), ("vertices", "2"), ("instances", "2"), ("mode", "0")))
-            self.put(f"{thing.name}.{name}", Small(value) if name != "mode" else value)
+            name, value = self.pick((
+                ("vertices", "1"), ("vertices", "2"), ("instances", "2"), ("mode", "0"), ("subroutines", "()"),
+            ))  # fmt: skip
+            self.put(f"{thing.name}.{name}", Small(value) if name in ("vertices", "instances") else value)
             self.line(f"{thing.name}.{name}")
         scope = self.any_of("scope")
         if thing is not None and scope is not None and self.one_in(3):
@@ -139,7 +143,7 @@ class MakingDrawings(MakingImages):
         if any(part.released for part in thing.parts) and left_out("arrays of released objects"):
             return False
         images = [part for target in self.targets for part in target.parts]
-        if any(image.name in self.sampled for image in images) and left_out("feedback"):
+        if any(image.object in self.sampled for image in images) and left_out("feedback"):
             return False
         integer = {image.dtype in INTEGER_TYPES for image in images if not image.depth}
         signed = any(image.dtype[0] == "i" for image in images)
@@ -165,7 +169,8 @@ class MakingDrawings(MakingImages):
         thing = self.some("vertex_array", self.vertex_array)
         if thing is None or any(part.released for part in thing.parts) or thing.shaders == "blocks":
             return
-        outputs = [buffer for buffer in self.having("buffer") if buffer not in thing.parts and left_out("own output")]
+        fed = {part.object for part in thing.parts}
+        outputs = [buffer for buffer in self.having("buffer") if buffer.object not in fed and left_out("own output")]
         if not outputs:
             return
         given = ", ".join(self.pick(outputs).name for _ in range(self.pick((1, 1, 1, 2))))
@@ -194,6 +199,7 @@ class MakingDrawings(MakingImages):
         shader, target = f"compute{len(self.lines)}", f"computed{len(self.lines)}"
         self.things.append(Thing(shader, "compute"))
         self.line(f"{shader} = ctx.compute_shader(COMPUTE[{key!r}])")
+        self.line(f"{shader}.get({self.pick(('add', 'level', 'nothing'))!r}, 5)")
         if key == "numbers":
             self.line(f"{target} = ctx.buffer(data(64, 3))")
             self.line(f"{target}.bind_to_storage_buffer(3)")

@@ -228,7 +228,7 @@ class MakingImages(Making):
         unit = DEPTH_UNIT if thing.depth and thing.kind == "texture" else UNITS[thing.kind]
         if thing.dtype not in FLOAT_TYPES or thing.samples or (thing.kind == "texture_cube" and thing.depth):
             unit = 7  # which no shader looks at
-        self.sampled.add(thing.name)
+        self.sampled.add(thing.object)
         if self.one_in(8):
             self.call(f"{thing.name}.use", Small(str(unit)))
         else:
@@ -296,10 +296,11 @@ class MakingImages(Making):
 
     def color(self, size: tuple[int, int], samples: int, others: list[Thing | None]) -> Thing | None:
         """An image to draw to, beside others."""
+        objects = {thing.object for thing in others if thing}
         there = [
             thing for thing in self.having("texture", "renderbuffer")
-            if thing.size == size and thing.samples == samples and not thing.depth and thing.name not in self.sampled
-            and thing.dtype in COLOR_TYPES and thing not in others and left_out("an image twice")
+            if thing.size == size and thing.samples == samples and not thing.depth and thing.object not in self.sampled
+            and thing.dtype in COLOR_TYPES and thing.object not in objects and left_out("an image twice")
         ]  # fmt: skip
         if there and self.number(0, 1):
             return self.pick(there)
@@ -316,7 +317,7 @@ class MakingImages(Making):
     def layered(self) -> None:
         """A framebuffer of a texture array, of which the first layer is drawn to."""
         for image in self.having("texture_array"):
-            if image.name not in self.sampled and image.dtype in COLOR_TYPES:
+            if image.object not in self.sampled and image.dtype in COLOR_TYPES:
                 thing = self.new("framebuffer", size=image.size[:2], parts=(image,))
                 self.line(f"{thing.name} = ctx.framebuffer([{image.name}])")
                 self.line(f"{thing.name}.clear(0.5, 0.25)")
@@ -333,7 +334,7 @@ class MakingImages(Making):
             lambda: self.line(f"ctx.framebuffer({self.pick(images).name}, {self.pick(images).name})"),
             lambda: self.line(f"ctx.framebuffer(depth_attachment={self.pick(images).name})"),
             lambda: self.line("ctx.framebuffer()"),
-        ) if images and left_out("new images") else (
+        ) if images and self.number(0, 2) and left_out("new images") else (
             lambda: self.call("ctx.simple_framebuffer", Small(str(size)), samples=Small("0")),
             lambda: self.call("ctx.empty_framebuffer", Small(str(size)), layers=Small("0"), samples=Small("0")),
         ))()  # fmt: skip
@@ -404,9 +405,9 @@ class MakingImages(Making):
     def copy(self, thing: Thing, other: Thing) -> None:
         """Copy pixels between framebuffers, or to a texture."""
         texture = self.any_of("texture")
-        if texture is not None and texture.name not in self.sampled and not self.number(0, 2):
+        if texture is not None and texture.object not in self.sampled and not self.number(0, 2):
             self.call("ctx.copy_framebuffer", texture.name, thing.name)
-        elif {part.name for part in thing.parts}.isdisjoint(part.name for part in other.parts):
+        elif {part.object for part in thing.parts}.isdisjoint(part.object for part in other.parts):
             self.call("ctx.copy_framebuffer", other.name, thing.name)
 
     def framebuffer_set(self) -> None:

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from .leaving_out import left_out
 from .making import Argument, Small, Thing
-from .making_drawings import MakingDrawings
 from .making_images import UNITS
+from .making_names import MakingNames
 
 ENUMS = ("0x0B90", "0x8642", "0x0C11", "0x0BE2", "0x8DB9", "0x3000", "0x809E", "0x0BD0")
 """For `enable_direct`: features of OpenGL that moderngl does not name."""
 
 
-class MakingAll(MakingDrawings):
+class MakingAll(MakingNames):
     """All rules."""
 
     # --- queries, scopes, state
@@ -49,9 +49,10 @@ class MakingAll(MakingDrawings):
             return None
         more: dict[str, Argument] = {}
         texture, buffer, sampler = self.any_of("texture"), self.any_of("buffer"), self.any_of("sampler")
-        if texture is not None and texture not in framebuffer.parts and not self.number(0, 2):
+        images = {part.object for part in framebuffer.parts}
+        if texture is not None and texture.object not in images and not self.number(0, 2):
             more["textures"] = f"[({texture.name}, 7)]"
-            self.sampled.add(texture.name)
+            self.sampled.add(texture.object)
         if buffer is not None and not self.number(0, 2):
             more["uniform_buffers"] = f"[({buffer.name}, 5)]"
         if buffer is not None and not self.number(0, 2):
@@ -117,10 +118,12 @@ class MakingAll(MakingDrawings):
 
     def look(self) -> None:
         """Look at the context, or at an object."""
-        names = [thing.name for thing in self.things if thing.kind not in ("scope",)]
+        names = [thing.name for thing in self.things if thing.kind != "scope" and not self.unclear(thing)]
         self.line(self.pick((
             "ctx.error", "ctx.error", "ctx.finish()", "ctx.clear_errors()", "properties(ctx)", "ctx.gc()",
-            "len(ctx.objects)", "ctx.fbo", "ctx.memory_barrier(1)", "ctx.includes['it'] = 'void main() {}'",
+            "ctx.core_profile_check()", "ctx.__enter__()", "ctx.info" if self.bound_is_known() else "ctx.fbo",
+            "len(ctx.objects)", "ctx.fbo",
+            "ctx.memory_barrier(1)", "ctx.includes['it'] = 'void main() {}'",
             *((f"properties({self.pick(names)})", f"contents({self.pick(names)})") if names else ()),
         )))  # fmt: skip
 
@@ -128,18 +131,25 @@ class MakingAll(MakingDrawings):
         """Release an object, or drop it."""
         thing = self.any_of(
             "buffer", "texture", "texture3d", "texture_array", "texture_cube", "renderbuffer", "framebuffer", "sampler",
-            "vertex_array", "program", "scope",
+            "vertex_array", "program", "compute", "scope",
         )  # fmt: skip
         if thing is not None and not self.number(0, 1):
             self.line(self.pick((f"{thing.name}.release()", f"{thing.name}.release()", f"del {thing.name}")))
+            frees = not thing.of or thing.kind == "framebuffer"
+            gone = [thing, *(other for other in self.things if frees and other.object == thing.object)]
             for other in self.things:
-                other.released = other.released or other is thing or thing in other.parts
+                other.released = other.released or other in gone or any(part in gone for part in other.parts)
+
+    @staticmethod
+    def unclear(thing: Thing) -> bool:
+        """Whether nobody knows what it says of itself."""
+        return thing.kind in ("program", "compute") and thing.released and left_out("released programs")
 
     def end(self) -> None:
         """Look at everything: errors first, since looking makes new ones."""
         self.lines += ["ctx.error", "ctx.error", "properties(ctx)"]
         for thing in self.things:
-            if thing.kind == "program" and thing.released and left_out("released programs"):
+            if self.unclear(thing):
                 continue
             if thing.kind != "scope" and thing.name.isidentifier():
                 self.line(f"properties({thing.name})")
@@ -161,6 +171,8 @@ RULES = {
     "vertex_array": 2, "odd_vertex_array": 1, "vertex_array_set": 1, "render": 6, "indirect": 1, "transform": 3,
     "feed": 1, "compute": 1, "query": 1, "query_call": 3, "scope": 1, "scope_call": 2, "scene": 4, "state": 2,
     "flags": 2, "look": 3, "release": 1,
+    "label": 2, "debug_scope": 1, "external_buffer": 1, "external_texture": 1, "detect_framebuffer": 1, "handle": 1,
+    "mesh": 1,
 }  # fmt: skip
 """How often each rule is taken, beside the others."""
 TICKETS = tuple(rule for rule, often in RULES.items() for _ in range(often))

@@ -42,7 +42,7 @@ PROPERTIES = {
     moderngl.TextureArray: (
         *SIZED, "layers", "repeat_x", "repeat_y", "filter", "swizzle", "anisotropy", "components", "dtype"
     ),
-    moderngl.TextureCube: ("size", "filter", "swizzle", "anisotropy", "compare_func", "components", "dtype"),
+    moderngl.TextureCube: ("size", "filter", "swizzle", "anisotropy", "compare_func", "components", "dtype", "depth"),
     moderngl.Renderbuffer: (*SIZED, "samples", "components", "depth", "dtype"),
     moderngl.Framebuffer: (
         *SIZED, "samples", "viewport", "scissor", "color_mask", "depth_mask", "bits", "color_attachments",
@@ -66,6 +66,8 @@ PROPERTIES = {
         "cull_face", "default_texture_unit", "viewport", "scissor", "max_samples", "max_integer_samples",
         "max_texture_units", "max_anisotropy", "screen", "depth_func", "blend_func", "blend_equation",
         "depth_clamp_range", "multisample", "provoking_vertex", "version_code", "extensions",
+        "supports_labels", "supports_debug_scopes", "max_label_length", "max_debug_message_length",
+        "max_debug_group_stack_depth",
     ),
 }  # fmt: skip
 """What `properties` looks at, by type."""
@@ -116,7 +118,7 @@ def contents(thing: Any) -> Any:
     if isinstance(thing, moderngl.Framebuffer):
         colors = [
             attempt(thing.read, components=image.components, attachment=index, dtype=image.dtype)
-            for index, image in enumerate(thing.color_attachments)
+            for index, image in enumerate(thing.color_attachments or ())
         ]
         depth = thing.depth_attachment and attempt(thing.read, components=1, attachment=-1, dtype="f4")
         return colors, depth

@@ -239,6 +239,15 @@ def test_what_moderngl_overlooks(ctx: Any) -> None:
 # --- what it tells
 
 
+@pytest.mark.parametrize("samples", [0, 4])
+def test_info_tells_of_the_framebuffer_that_is_bound(ctx: Any, samples: int) -> None:
+    framebuffer = ctx.framebuffer(ctx.renderbuffer((4, 4), samples=samples))
+    ctx.detect_framebuffer(framebuffer.glo).use()
+    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)
+    ctx.simple_framebuffer((4, 4)).use()
+    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)  # as it was when it was first asked for
+
+
 def test_what_the_driver_is(ctx: Any, new_context: NewContext) -> None:
     names = (
         "max_samples", "max_integer_samples", "max_texture_units", "max_anisotropy", "max_label_length",
@@ -370,14 +379,6 @@ def test_barriers_and_samplers(ctx: Any) -> None:
     assert raised(ctx.clear_samplers, 1.0) == (TypeError, INDEX.format("float"))
     assert raised(ctx.clear_samplers, 0, 1 << 31) == (OverflowError, "signed integer is greater than maximum")
     assert ctx.error == "GL_NO_ERROR"
-
-
-@pytest.mark.parametrize("samples", [0, 4])
-def test_info_tells_of_the_bound_framebuffer_when_it_is_first_asked_for(ctx: moderngl.Context, samples: int) -> None:
-    ctx.framebuffer(ctx.renderbuffer((4, 4), samples=samples)).use()
-    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)
-    ctx.simple_framebuffer((4, 4)).use()
-    assert ctx.info["GL_SAMPLE_BUFFERS"] == (samples > 0)
 
 
 def test_setting_does_not_wait(remote: Any) -> None:

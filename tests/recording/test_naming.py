@@ -118,7 +118,9 @@ def test_detect_framebuffer(ctx: Any) -> None:
     assert ctx.detect_framebuffer().glo == made.glo
     plain = ctx.framebuffer(ctx.texture((2, 3), 4))
     assert ctx.detect_framebuffer(plain.glo).color_mask == (True,) * 4
-    assert raised(ctx.detect_framebuffer, "x") == (Error, "the glo must be an integer")
+    for wrong in ("x", 1.5, 2**64):
+        assert raised(ctx.detect_framebuffer, wrong) == (Error, "the glo must be an integer")
+    assert ctx.detect_framebuffer(2**32).glo == 0
     assert ctx.error == "GL_NO_ERROR"
 
 
@@ -136,6 +138,57 @@ def test_external_buffer(ctx: Any) -> None:
     assert ctx.error != "GL_NO_ERROR"
 
 
+def test_an_external_buffer_of_more_than_there_is(ctx: Any) -> None:
+    buffer = ctx.buffer(b"abcdef")
+    more = ctx.external_buffer(buffer.glo, 1000)
+    for call in (more.read, more.clear, lambda: more.write_chunks(b"ab", 0, 4, 1)):
+        assert raised(call) == (Error, "cannot map the buffer")
+        assert ctx.error == "GL_INVALID_VALUE"
+    less = ctx.external_buffer(buffer.glo, 2)
+    less.clear(6, chunk=b"xyz")  # moderngl does not compare with the size here
+    assert (less.read(), buffer.read()) == (b"xy", b"xyzxyz")
+    more.orphan(8)
+    more.write(b"12345678")
+    assert (more.read(), buffer.read(), buffer.size) == (b"12345678", b"123456", 6)
+    buffer.orphan()
+    assert raised(more.clear) == (Error, "cannot map the buffer")
+
+
+def test_an_external_buffer_that_gives_up_what_it_says_it_has(ctx: Any) -> None:
+    buffer = ctx.buffer(b"abcdef")
+    ctx.external_buffer(buffer.glo, 2**31).orphan()  # a negative size: OpenGL refuses it
+    assert (ctx.error, ctx.error, buffer.read()) == ("GL_INVALID_VALUE", "GL_NO_ERROR", b"abcdef")
+    buffer.clear()
+    ctx.external_buffer(buffer.glo, 0).orphan()
+    assert ctx.error == "GL_NO_ERROR"
+    assert raised(buffer.clear) == (Error, "cannot map the buffer")
+    assert ctx.error == "GL_INVALID_VALUE"
+
+
+def test_what_opengl_keeps_of_a_texture_all_its_objects_share(ctx: Any) -> None:
+    texture = ctx.texture((2, 1), 4, b"abcdefgh")
+    texture.swizzle = "BGR"
+    other = ctx.external_texture(texture.glo, (2, 1), 4, 0, "f1")
+    assert other.swizzle == "BGRA"
+    other.swizzle = "01"
+    other.filter = moderngl.NEAREST, moderngl.NEAREST
+    assert (texture.swizzle, texture.filter) == ("01RA", (moderngl.LINEAR, moderngl.LINEAR))
+
+
+def test_the_numbers_of_objects_go_on_after_another_object_for_one(remote: Any) -> None:
+    first = remote.buffer(reserve=4)
+    assert remote.external_buffer(first.glo, 4).glo == first.glo
+    assert remote.buffer(reserve=4).glo == first.glo + 1
+
+
+def test_no_framebuffer_is_bound_once_that_is_released(ctx: Any) -> None:
+    framebuffer = ctx.framebuffer(ctx.texture((2, 3), 4))
+    framebuffer.use()
+    assert ctx.detect_framebuffer().glo == framebuffer.glo
+    framebuffer.release()
+    assert ctx.detect_framebuffer().glo == 0
+
+
 def test_external_texture(ctx: Any) -> None:
     texture = ctx.texture((2, 1), 4, b"abcdefgh")
     other = ctx.external_texture(texture.glo, (2, 1), 4, 0, "f1")
@@ -151,6 +204,18 @@ def test_external_texture(ctx: Any) -> None:
     assert raised(ctx.external_texture, texture.glo, (2, 1), 4, 0, "x") == (Error, "invalid dtype")
     assert raised(ctx.external_texture, texture.glo, 2, 4, 0, "f1")[0] is TypeError
     assert ctx.error == "GL_NO_ERROR"
+
+
+def test_no_read_writes_beyond_its_memory(remote: Any) -> None:
+    """Plain moderngl writes all that OpenGL has: of the larger one, or of what is bound in a released one's place."""
+    large = remote.texture((64, 64), 4, b"\7" * (64 * 64 * 4))
+    less = remote.external_texture(large.glo, (1, 1), 4, 0, "f1")
+    assert (less.read(), remote.error) == (bytes(4), "GL_INVALID_OPERATION")
+    small = remote.texture((1, 1), 4, b"abcd")
+    released = small.mglo
+    small.release()
+    large.read()
+    assert (released.read(0, 1), remote.error) == (bytes(4), "GL_INVALID_OPERATION")
 
 
 @pytest.mark.parametrize("call", ["external_buffer", "external_texture", "detect_framebuffer"])

@@ -159,6 +159,8 @@ def test_wrong_arguments(ctx: moderngl.Context) -> None:
         assert str(caught.value) == text
     with pytest.raises(TypeError, match=r"^argument 1 must be mgl\.Framebuffer, not mgl\.Texture$"):
         ctx.scope(texture)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^argument 1 must be mgl\.Framebuffer, not mgl\.Context$"):
+        ctx.scope(ctx)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="A framebuffer must be specified"):
         ctx.scope()
 
