@@ -328,6 +328,23 @@ def test_run_makes_every_context_on_the_host(
     assert done.stdout == f"{standalone} glremote.recording.context 00ff00\n", done.stderr
 
 
+LOGS_EVERYTHING = """
+import logging, moderngl
+logging.basicConfig(level=logging.DEBUG)
+ctx = moderngl.create_context(standalone=True)
+print(ctx.buffer(b"four").read())
+logging.debug("the program's own")
+"""
+
+
+@pytest.mark.parametrize("near", ["0", "1"])
+def test_a_program_s_log_has_nothing_of_the_link(served: LocalHost, tmp_path: Path, near: str) -> None:
+    (tmp_path / "logs.py").write_text(LOGS_EVERYTHING)
+    given = {"GLREMOTE_TOKEN": served.token, "GLREMOTE_NEAR": near}
+    ours = glremote_("run", "--host", served.url, "logs.py", cwd=tmp_path, **given)
+    assert (ours.stdout, ours.stderr) == ("b'four'\n", "DEBUG:root:the program's own\n")
+
+
 LIKE_A_WINDOW = """
 import moderngl, sys
 if sys.argv[1:]:  # plainly: a context that is current, as a window's is
