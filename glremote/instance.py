@@ -16,7 +16,7 @@ from typing import Any
 import moderngl
 
 from .device.devices import LocalDevice
-from .device.remote import RemoteDevice, close_all
+from .device.remote import RemoteDevice, end_process
 from .device.road import Connector
 from .link import websocket
 from .protocol.errors import HostError
@@ -129,5 +129,5 @@ def instance() -> Instance:
     with _lock:
         if _instance is None:
             _instance = Instance()
-            atexit.register(close_all)
+            atexit.register(end_process)
         return _instance

@@ -328,6 +328,55 @@ def test_run_makes_every_context_on_the_host(
     assert done.stdout == f"{standalone} glremote.recording.context 00ff00\n", done.stderr
 
 
+LOGS_EVERYTHING = """
+import logging, moderngl
+logging.basicConfig(level=logging.DEBUG)
+ctx = moderngl.create_context(standalone=True)
+print(ctx.buffer(b"four").read())
+logging.debug("the program's own")
+"""
+
+
+@pytest.mark.parametrize("near", ["0", "1"])
+def test_a_program_s_log_has_nothing_of_the_link(served: LocalHost, tmp_path: Path, near: str) -> None:
+    (tmp_path / "logs.py").write_text(LOGS_EVERYTHING)
+    given = {"GLREMOTE_TOKEN": served.token, "GLREMOTE_NEAR": near}
+    ours = glremote_("run", "--host", served.url, "logs.py", cwd=tmp_path, **given)
+    assert (ours.stdout, ours.stderr) == ("b'four'\n", "DEBUG:root:the program's own\n")
+
+
+FINALISED_AT_THE_END = """
+import sys, moderngl
+class Recorder:
+    def __init__(self):
+        self.ctx = moderngl.create_context(standalone=True, backend="egl")
+        self.buffer = self.ctx.buffer(b"last")
+    def __del__(self):
+        self.ctx.finish()
+        print(self.buffer.read(), name)
+        self.buffer.release()
+        self.ctx.release()
+name = "the program's"
+recorder = Recorder()
+if sys.argv[1:2] == ["ring"]:
+    recorder.ring = recorder
+if sys.argv[2:] == ["fail"]:
+    raise ValueError
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("how", [["alone"], ["ring"], ["ring", "fail"]])
+def test_finalisers_at_the_end_of_the_program(served: LocalHost, tmp_path: Path, how: list[str]) -> None:
+    (tmp_path / "ends.py").write_text(FINALISED_AT_THE_END)
+    python = [sys.executable, "ends.py", *how]
+    plain = subprocess.run(python, cwd=tmp_path, env=command()["env"], capture_output=True, text=True, timeout=DEADLINE)
+    ours = glremote_("run", "--host", served.url, "ends.py", *how, cwd=tmp_path, GLREMOTE_TOKEN=served.token)
+    assert ours.returncode == plain.returncode
+    assert ours.stdout == plain.stdout == "b'last' the program's\n", ours.stderr
+    assert "Exception ignored" not in ours.stderr
+
+
 LIKE_A_WINDOW = """
 import moderngl, sys
 if sys.argv[1:]:  # plainly: a context that is current, as a window's is

@@ -11,12 +11,14 @@ comes again.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import logging
 import os
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -508,6 +510,27 @@ def _close_with_worker() -> None:
 
     if process.parent_process() is not None:
         util.Finalize(None, close_all, exitpriority=-100)
+
+
+def end_process() -> None:
+    """At the end of the process: close all, behind the finalisers of the program's objects, which may still draw."""
+    if _devices:
+        _finalise_program()
+    close_all()
+
+
+def _finalise_program() -> None:
+    """Free what only `__main__` holds, as the interpreter does a moment later, when no context is left to be used.
+
+    Whoever still needs the module's names keeps them, a thread or a function of atexit's; then nothing happens here.
+    """
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            setattr(sys, name, None)
+    main = weakref.ref(sys.modules.pop("__main__"))
+    gc.collect()
+    if (module := main()) is not None:
+        sys.modules["__main__"] = module
 
 
 def close_all() -> None:

@@ -7,6 +7,7 @@ proxy is asked, no extension offered (so nothing is deflated), and every size is
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import ssl
 import time
@@ -31,6 +32,9 @@ REFUSALS = (401, 403, 404, 410, 503)
 """How a gateway refuses; the body says why."""
 CONNECT_TIMEOUT = 4.0
 """Seconds from nothing to an open websocket."""
+log = logging.getLogger("glremote.websockets")
+# Below this websockets tells of every frame, and of the header with the token: nothing for the program's own log.
+log.setLevel(logging.WARNING)
 
 
 class WebSocketCodec:
@@ -90,6 +94,7 @@ def connect(
     protocol = ClientProtocol(
         WebSocketURI(uri.secure, uri.host, uri.port, uri.path if uri.path not in ("", "/") else PATH, uri.query),
         max_size=LARGEST_PACKET * 2,
+        logger=log,
     )
     request = protocol.connect()
     request.headers["User-Agent"] = "glremote"
