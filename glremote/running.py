@@ -19,6 +19,7 @@ from .device.remote import RemoteDevice
 from .instance import Instance, instance, plain_create_context
 from .protocol.errors import HostError
 from .recording.context import Context
+from .recording.facade import facade
 
 SCREEN = (1280, 720)
 """Pixels of `ctx.screen`, where nothing else is said."""
@@ -34,6 +35,7 @@ class Seam:
         self._host = host
         self._token = token
         self._screen = screen
+        self._window: Context | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(mgl, name)
@@ -42,14 +44,28 @@ class Seam:
         """A recording context on the host, and its version; `backend` and the like say nothing there."""
         if settings.get("mode") == "share":
             raise NotImplementedError("create_context(share=True): a context on a host shares nothing with another")
-        if "context" in settings:
-            raise NotImplementedError("create_context(context=...): a glcontext object of this process has no host")
+        self._check(settings)
         device: RemoteDevice = self._instance.open(self._host, self._token, "glremote run", settings["glversion"])
         context = Context(device)
         return context, context.version_code
 
+    @staticmethod
+    def _check(settings: dict[str, Any]) -> None:
+        if "context" in settings:
+            raise NotImplementedError("create_context(context=...): a glcontext object of this process has no host")
+        if (backend := settings.get("backend", "egl")) != "egl":  # glcontext's own text
+            raise ValueError(f"Cannot find supported backend: '{backend}'")
+
     def window(self, require: int, settings: dict[str, Any]) -> moderngl.Context:
-        """A context with a framebuffer for its screen, which is bound: there is no window to be found."""
+        """A context with a framebuffer for its screen, which is bound: there is no window to be found.
+
+        A program that makes another has both on one window's OpenGL context; so here both are of one session.
+        """
+        self._check(settings)
+        if self._window is not None and not self._window.released:
+            ctx = facade(self._window, require)
+            self._window.owners += 1
+            return self._seen(ctx)
         try:
             ctx = plain_create_context(require=require, standalone=True, **settings)
         except Exception as error:
@@ -68,7 +84,12 @@ class Seam:
         framebuffer.use()
         mglo: Any = ctx.mglo
         mglo.take_for_default(framebuffer.mglo, BITS)
-        # as moderngl takes a window's: its number is 0, and nobody sees what it is made of
+        self._window = mglo
+        return self._seen(ctx)
+
+    @staticmethod
+    def _seen(ctx: moderngl.Context) -> moderngl.Context:
+        """As moderngl finds a window's framebuffer: its number is 0, and nobody sees what it is made of."""
         ctx._screen = ctx.detect_framebuffer(0)  # type: ignore[attr-defined]
         ctx.fbo = ctx.detect_framebuffer()
         return ctx

@@ -403,6 +403,11 @@ for settings in ({"share": True}, {"context": None}):
         moderngl.create_context(**settings)
     except Exception:
         print("not so")
+for standalone in (True, False):
+    try:
+        moderngl.create_context(standalone=standalone, backend="none")
+    except ValueError as error:
+        print(error)
 """
 
 
@@ -412,6 +417,48 @@ def test_the_screen_is_as_a_window_s(served: LocalHost, tmp_path: Path) -> None:
     plain = subprocess.run(python, cwd=tmp_path, env=command()["env"], capture_output=True, text=True, timeout=DEADLINE)
     ours = glremote_("run", "--host", served.url, "window.py", cwd=tmp_path, GLREMOTE_TOKEN=served.token)
     assert ours.stdout == plain.stdout != "", ours.stderr + plain.stderr
+
+
+TWO_OF_ONE_WINDOW = """
+import moderngl, sys
+if sys.argv[1:]:
+    of_a_window = moderngl.create_context(standalone=True, backend="egl")
+    moderngl._store.default_context = None
+again = {"context": of_a_window.mglo._context} if sys.argv[1:] else {}
+one = moderngl.create_context()
+texture = one.texture((2, 2), 4)
+fbo = one.framebuffer(texture)
+fbo.use()
+other = moderngl.create_context(**again)
+print(other is one, moderngl.get_context() is other, other.fbo.glo == fbo.glo, other.screen.glo, other.fbo.size)
+SHADERS = (
+    "#version 330\\nvoid main() { gl_Position = vec4(gl_VertexID % 2 * 4 - 1, gl_VertexID / 2 * 4 - 1, 0, 1); }",
+    "#version 330\\nout vec4 color; void main() { color = vec4(0.2, 0.4, 0.6, 0.5); }",
+)
+program = other.program(*SHADERS)
+array = other.vertex_array(program, [])
+one.enable_only(moderngl.BLEND)
+one.blend_func = moderngl.ONE, moderngl.ONE
+for _ in range(2):
+    array.render(vertices=3)
+print(fbo.read(components=4).hex(), other.fbo.read(components=4) == texture.read())
+try:
+    moderngl.create_context(require=990, **again)
+except ValueError as error:
+    print(str(error).partition(", got")[0])
+other.release()
+print(moderngl._store.default_context, one.buffer(b"1234").read(), fbo.read() != b"", one.error)
+one.release()
+"""
+
+
+def test_two_contexts_of_one_window(served: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO_OF_ONE_WINDOW)
+    python = [sys.executable, "two.py", "plainly"]
+    plain = subprocess.run(python, cwd=tmp_path, env=command()["env"], capture_output=True, text=True, timeout=DEADLINE)
+    ours = glremote_("run", "--host", served.url, "two.py", cwd=tmp_path, GLREMOTE_TOKEN=served.token)
+    assert ours.stdout == plain.stdout != "", ours.stderr + plain.stderr
+    assert not ours.stderr
 
 
 SIZE = "import moderngl; screen = moderngl.get_context().screen; print(screen.size, len(screen.read()))"

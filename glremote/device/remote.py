@@ -527,6 +527,8 @@ def _finalise_program() -> None:
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         if hasattr(sys, name):
             setattr(sys, name, None)
+    if "__main__" not in sys.modules:
+        return
     main = weakref.ref(sys.modules.pop("__main__"))
     gc.collect()
     if (module := main()) is not None:

@@ -34,6 +34,7 @@ class Context(State, Seam):
         self.recorder = Recorder(device)
         driver = device.driver
         self.released = False
+        self.owners = 1  # of moderngl's contexts that stand on it
         self.version_code = driver.version_code
         self.info_values: dict[str, Any] = dict(driver.info)
         self.limits: dict[str, Any] = dict(driver.limits)
@@ -284,8 +285,9 @@ class Context(State, Seam):
         """There is nothing to restore."""
 
     def release(self) -> None:
-        """End the session: the host frees everything. The second call does nothing; it never raises."""
-        if not self.released:
+        """End the session, when nobody else has it: the host frees everything. It never raises."""
+        self.owners -= 1
+        if self.owners <= 0 and not self.released:
             self.released = True
             self.recorder.close()
 
