@@ -54,7 +54,7 @@ class Program(Recorded):
         self.num_varyings = 0
         self.geometry: tuple[int | None, int | None, int] = (None, None, 0)
         self.values: dict[int, bytes] = {}  # by location
-        self.writes: dict[int, c.SetUniform] = {}  # the last of each location
+        self.writes: dict[int, c.Do] = {}  # the last of each location
         self.uniform_bindings: dict[int, int] = {}
         self.storage_bindings: dict[int, int] = {}
         self.binds: dict[tuple[str, int], c.Command] = {}
@@ -87,8 +87,12 @@ class Program(Recorded):
         self.recorder.record(c.DrawMeshTasksIndirectCount(self.handle, buffer.handle, *fields))
 
     def set_uniform_handle(self, location: int, value: int) -> None:
-        """Record a bindless texture's handle as the value of a uniform; it cannot be read back."""
-        self.recorder.record(c.SetUniformHandle(self.handle, location, value))
+        """Record a bindless texture's handle as the value of a uniform; as an integer its lower half reads back."""
+        command = c.SetUniformHandle(self.handle, location, value)
+        self.recorder.record(command)
+        if "GL_ARB_bindless_texture" in self.context.extensions and location in self.values and not self.released:
+            self.values[location] = value.to_bytes(8, "little")[:4] + self.values[location][4:]
+            self.writes[location] = command
 
     def write_uniform(self, location: int, gl_type: int, array_length: int, element_size: int, data: bytes) -> None:
         """Record a uniform's new value, and remember it unless the driver refuses it."""

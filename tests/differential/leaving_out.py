@@ -17,6 +17,7 @@ UNDEFINED = {
     "blocks without buffers": "a uniform block whose buffer is too short or not there",
     "huge formats": "vertices of 2**31 bytes and more, which moderngl counts in an int that overflows",
     "an image twice": "an image at two attachments of a framebuffer",
+    "an image onto itself": "a framebuffer copied to a texture that is part of it",
     "unwritten outputs": "attachments that a fragment shader does not write, or that there is no fragment shader for",
     "half-made framebuffers": "plain moderngl leaves one bound where making one fails: another is bound at once",
     "2**31 samples": "moderngl takes them for none, and OpenGL makes something else of it",

@@ -404,10 +404,11 @@ class MakingImages(Making):
 
     def copy(self, thing: Thing, other: Thing) -> None:
         """Copy pixels between framebuffers, or to a texture."""
-        texture = self.any_of("texture")
-        if texture is not None and texture.object not in self.sampled and not self.number(0, 2):
+        texture, parts = self.any_of("texture"), {part.object for part in thing.parts}
+        own = texture is not None and texture.object in parts and left_out("an image onto itself")
+        if texture is not None and not own and texture.object not in self.sampled and not self.number(0, 2):
             self.call("ctx.copy_framebuffer", texture.name, thing.name)
-        elif {part.object for part in thing.parts}.isdisjoint(part.object for part in other.parts):
+        elif parts.isdisjoint(part.object for part in other.parts):
             self.call("ctx.copy_framebuffer", other.name, thing.name)
 
     def framebuffer_set(self) -> None:
