@@ -20,10 +20,16 @@ _FRAMEBUFFER_COMPLETE = 0x8CD5
 _COLOR_ATTACHMENT0 = 0x8CE0
 _DEPTH_ATTACHMENT = 0x8D00
 _ATTACHMENT_COMPONENT_TYPE = 0x8211
+_INVALID_ENUM = 0x0500
+_INVALID_VALUE = 0x0501
+_INVALID_OPERATION = 0x0502
+_INVALID_FRAMEBUFFER_OPERATION = 0x0506
+_NOTHING = 0xFFFFFFFF  # no enumerant, and no set of bits
 _INT = 0x1404
 _UNSIGNED_INT = 0x1405
 _COLOR = 0x1800
 _DEPTH = 0x1801
+_COLOR_BUFFER_BIT = 0x4000
 _SCISSOR_TEST = 0x0C11
 _RASTERIZER_DISCARD = 0x8C89
 _COLOR_WRITEMASK = 0x0C23
@@ -33,6 +39,7 @@ _enum = _name = c_uint32
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glBindFramebuffer": (None, _enum, _name),
     "glCheckFramebufferStatus": (_enum, _enum),
+    "glClear": (None, c_uint32),
     "glClearBufferfv": (None, _enum, c_int32, c_void_p),
     "glClearBufferiv": (None, _enum, c_int32, c_void_p),
     "glClearBufferuiv": (None, _enum, c_int32, c_void_p),
@@ -40,12 +47,15 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glDepthMask": (None, c_ubyte),
     "glDisable": (None, _enum),
     "glEnable": (None, _enum),
+    "glEndConditionalRender": (None,),
+    "glEndTransformFeedback": (None,),
     "glFramebufferRenderbuffer": (None, _enum, _enum, _enum, _name),
     "glFramebufferTexture2D": (None, _enum, _enum, _enum, _name, c_int32),
     "glGenFramebuffers": (None, c_int32, c_void_p),
     "glGetBooleani_v": (None, _enum, c_uint32, c_void_p),
     "glGetBooleanv": (None, _enum, c_void_p),
     "glGetFramebufferAttachmentParameteriv": (None, _enum, _enum, _enum, c_void_p),
+    "glGetError": (_enum,),
     "glGetIntegerv": (None, _enum, c_void_p),
     "glIsEnabled": (c_ubyte, _enum),
 }
@@ -63,6 +73,25 @@ class OpenGL:
         function = CFUNCTYPE(*_FUNCTIONS[name])(self._load(name))
         setattr(self, name, function)
         return function
+
+    @contextmanager
+    def errors_apart(self) -> Iterator[None]:
+        """What is called inside may fail, and nobody hears of it; an error that was pending before is pending again.
+
+        OpenGL has no call that sets an error, so the same is caused again. GL_OUT_OF_MEMORY cannot be, and is lost.
+        """
+        pending = self.glGetError()
+        yield
+        self.glGetError()
+        if pending == _INVALID_ENUM:
+            self.glEnable(_NOTHING)
+        elif pending == _INVALID_VALUE:
+            self.glClear(_NOTHING)
+        elif pending == _INVALID_OPERATION:
+            self.glEndTransformFeedback()  # none is active: moderngl's begins and ends in one call
+        elif pending == _INVALID_FRAMEBUFFER_OPERATION:
+            with self._drawing():  # to nothing
+                self.glClear(_COLOR_BUFFER_BIT)
 
     def zero(self, target: int, name: int) -> None:
         """Zero all samples of an image that can be drawn to; one that cannot be is left as it is.

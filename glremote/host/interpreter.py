@@ -162,12 +162,24 @@ class Interpreter:
     def zeroed(self, target: int, made: Any) -> Any:
         """What moderngl made, an object and OpenGL's name of it, all of its samples zeros."""
         held = [query for query, end in self.begun.items() if end == "end_render"]
-        for query in held:  # the condition of a conditional rendering would hold for this too
-            query.end_render()
-        self.gl.zero(target, made[-1])
-        for query in held:
-            query.begin_render()
+        if held:  # the condition of a conditional rendering would hold for this too
+            self._zero_unconditionally(target, made[-1], held)
+        else:
+            self.gl.zero(target, made[-1])
         return made
+
+    def _zero_unconditionally(self, target: int, name: int, held: list[Any]) -> None:
+        """Of the queries that moderngl takes for conditions OpenGL has one at most, and none where it refused them."""
+        with self.gl.errors_apart():
+            for query in held:
+                query.end_render()
+                if query is held[0]:
+                    had_one = not self.gl.glGetError()
+            self.gl.zero(target, name)
+            for query in held:
+                query.begin_render()
+            if not had_one:
+                self.gl.glEndConditionalRender()
 
     def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
         depth = None if k.depth_attachment is None else self[k.depth_attachment]

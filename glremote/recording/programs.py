@@ -54,6 +54,7 @@ class Program(Recorded):
         self.num_varyings = 0
         self.geometry: tuple[int | None, int | None, int] = (None, None, 0)
         self.values: dict[int, bytes] = {}  # by location
+        self.opaque: set[int] = set()  # the locations of samplers and images
         self.writes: dict[int, c.Do] = {}  # the last of each location
         self.uniform_bindings: dict[int, int] = {}
         self.storage_bindings: dict[int, int] = {}
@@ -90,7 +91,7 @@ class Program(Recorded):
         """Record a bindless texture's handle as the value of a uniform; as an integer its lower half reads back."""
         command = c.SetUniformHandle(self.handle, location, value)
         self.recorder.record(command)
-        if "GL_ARB_bindless_texture" in self.context.extensions and location in self.values and not self.released:
+        if "GL_ARB_bindless_texture" in self.context.extensions and location in self.opaque and not self.released:
             self.values[location] = value.to_bytes(8, "little")[:4] + self.values[location][4:]
             self.writes[location] = command
 
@@ -215,6 +216,8 @@ def _members(context: Context, made: Program, reflection: r.Reflection) -> tuple
             made.num_varyings += 1
         elif isinstance(member, r.Uniform):
             made.values[member.location] = member.initial
+            if member.gl_type in SAMPLERS:
+                made.opaque.add(member.location)
             members[member.name] = make_uniform(
                 member.name, member.gl_type, made.glo, member.location, member.array_length, context
             )

@@ -66,6 +66,7 @@ class AnyTexture(Sampled):
         self.depth = depth
         self.pixel = components * a.SIZES[dtype]
         self.max_level = 0
+        self.bindless = False  # it has a handle
         self.internal_format = 0  # the driver's own choice, where the caller made none
 
     @property
@@ -99,8 +100,13 @@ class AnyTexture(Sampled):
         self.max_level = a.int32(max_level)
 
     def get_handle(self, resident: Any = True) -> int:
-        """The driver's number of a bindless texture, which is made resident or not; waits. 0 where it has none."""
-        return int(self.recorder.ask(c.TextureGetHandle, self.handle, bool(resident)))
+        """The driver's number of a bindless texture, which is made resident or not; waits. 0 where it has none.
+
+        OpenGL changes no texture that has one any more (ARB_bindless_texture).
+        """
+        number = int(self.recorder.ask(c.TextureGetHandle, self.handle, bool(resident)))
+        self.root.bindless |= number != 0
+        return number
 
     filter = filtering(c.TextureFilter)
 
@@ -127,7 +133,8 @@ class AnyTexture(Sampled):
                 raise Error(f"'{chr(byte)}' is not a valid swizzle parameter")
         before = self.root.value(c.TextureSwizzle)
         self.recorder.record(c.TextureSwizzle(self.handle, text))
-        self.root.keep(c.TextureSwizzle, text.upper() + before[len(text) :])
+        if not self.root.bindless:
+            self.root.keep(c.TextureSwizzle, text.upper() + before[len(text) :])
 
     # --- texels
 

@@ -123,3 +123,37 @@ def test_zeros_take_no_memory() -> None:
         assert bytes(zeros(size)) == bytes(size)  # type: ignore[arg-type]
     assert len(zeros(1 << 36)) == 1 << 36  # type: ignore[arg-type]
     assert zeros(1 << 60) is None
+
+
+@pytest.mark.parametrize("samples", [0, 4])
+def test_a_condition_that_opengl_refused_adds_no_error(ctx: moderngl.Context, samples: int) -> None:
+    queries: list[Any] = [ctx.query(any_samples=True) for _ in range(2)]
+    for query in queries:
+        query.crender.__enter__()  # none has run
+    assert ctx.error == "GL_INVALID_OPERATION"
+    ctx.renderbuffer(SIZE, samples=samples)
+    assert ctx.error == "GL_NO_ERROR"
+    target = ctx.simple_framebuffer(SIZE)
+    target.clear(1.0)
+    assert any(target.read())
+    for query in queries:
+        query.crender.__exit__(None, None, None)
+    ctx.clear_errors()
+
+
+def test_a_pending_error_stays_pending(plain: moderngl.Context) -> None:
+    ctx, gl = plain, OpenGL(plain.mglo)
+    nowhere = ctx.detect_framebuffer(0)
+    for cause, error in (
+        (lambda: ctx.enable_direct(0xFFFF), "GL_INVALID_ENUM"),
+        (lambda: ctx.renderbuffer((1 << 20, 1)), "GL_INVALID_VALUE"),
+        (gl.glEndConditionalRender, "GL_INVALID_OPERATION"),
+        (nowhere.clear, "GL_INVALID_FRAMEBUFFER_OPERATION"),
+        (lambda: None, "GL_NO_ERROR"),
+    ):
+        ctx.clear_errors()
+        cause()
+        with gl.errors_apart():
+            gl.glEnable(0xFFFF)
+            gl.glEndConditionalRender()
+        assert (ctx.error, ctx.error) == (error, "GL_NO_ERROR")

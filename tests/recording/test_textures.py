@@ -289,6 +289,8 @@ def test_bindless_textures(ctx: Any) -> None:
     ctx.memory_barrier()
     assert struct.unpack("4f", out.read()) == (1.0, 0.0, 1.0, 0.0)
     assert texture.get_handle(False) == texture.get_handle()
+    texture.swizzle = "AB"
+    assert (texture.swizzle, ctx.error) == ("RGBA", "GL_INVALID_OPERATION")  # nothing changes it any more
     shader["image"].handle = (7 << 32) + 5
     assert shader["image"].value == 5
     assert ctx.error == "GL_NO_ERROR"
