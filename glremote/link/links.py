@@ -197,12 +197,16 @@ class Link:
             readable, writable, _ = select.select(reading, reading[:1] if self._unsent else [], [], timeout)
             return {*readable, *writable}
         wanted = (bool(self._unsent), other)
-        if self._poller is None or self._polled != wanted:  # select() takes no descriptor above 1023
-            self._poller, self._polled = select.poll(), wanted
-            self._poller.register(self.socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        poller, self._poller = self._poller, None  # a handler of a signal that polls meanwhile makes another
+        if poller is None or self._polled != wanted:  # select() takes no descriptor above 1023
+            poller, self._polled = select.poll(), wanted
+            poller.register(self.socket.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
             if other >= 0:
-                self._poller.register(other, select.POLLIN)
-        return {ready for ready, _ in self._poller.poll(None if timeout is None else max(0, timeout * 1000))}
+                poller.register(other, select.POLLIN)
+        try:
+            return {ready for ready, _ in poller.poll(None if timeout is None else max(0, timeout * 1000))}
+        finally:
+            self._poller, self._polled = poller, wanted
 
     def fileno(self) -> int:
         """For select; -1 once it is closed."""

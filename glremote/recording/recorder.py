@@ -244,7 +244,7 @@ class Recorder:
         device = self.device
         if self._sender == threading.get_ident():  # a finaliser's or a handler's, behind what is being sent
             return
-        while self._commands or mark > self._marked:
+        while self._commands or (mark := max(mark, self._mark)) > self._marked:
             if not device.has_room:
                 device.wait_until(lambda: device.has_room)
             self._send(max(mark, self._mark))
@@ -396,6 +396,7 @@ class Recorder:
             made = {command.handle for command in recorded if isinstance(command, Make)}
             frees = (command for command in recorded if isinstance(command, Free))
             self._commands.extend(free for free in frees if free.object not in made)
+            self._mark = self.device.stack.head  # what was pushed for it is free with the next buffer
         unsent = Fault("`with glremote.command_buffer(...)` was left by an exception, and is not sent")
         for command in recorded:
             if isinstance(command, Make) and (thing := self.objects.get(command.handle)) is not None:
