@@ -212,7 +212,7 @@ class RemoteDevice:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether this very thread is taking a packet: a finaliser or a signal's handler that runs now cannot wait."""
+        """Whether this very thread is taking a packet: a finaliser that runs now cannot wait."""
         return self._receiver == threading.get_ident() and not self._polling
 
     def wait_until(self, finished: Callable[[], bool]) -> None:
@@ -227,8 +227,12 @@ class RemoteDevice:
         """Whether it holds, after receiving as long as it does not and nobody else receives."""
         receiving = self._receiving
         if self._receiver == threading.get_ident():  # a signal's handler, while this thread sleeps further out
-            while not finished() and self.lost is None:
-                self._receive(0.5, self.sections.interruptible)
+            self._polling = False
+            try:
+                while not finished() and self.lost is None:
+                    self._receive(0.5, self.sections.interruptible)
+            finally:
+                self._polling = True
             return True
         if not (receiving.acquire(blocking=False) or receiving.acquire(timeout=0.005)):
             return finished()

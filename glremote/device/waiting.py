@@ -1,4 +1,4 @@
-"""What a caller waits for: an answer on its way, and how Ctrl-C is kept out of what must not be torn.
+"""What a caller waits for: an answer on its way, and how handlers of signals are kept out of what must not be torn.
 
 Knows: parts of an answer, signals. Does not know: links or sessions.
 """
@@ -15,7 +15,12 @@ from typing import Any
 
 from glremote.protocol.errors import ProtocolError
 
-_SIGINT = int(signal.SIGINT)
+_NAMES = (
+    "SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCHLD", "SIGQUIT", "SIGVTALRM", "SIGPROF",
+    "SIGWINCH", "SIGCONT", "SIGTSTP", "SIGBREAK",
+)  # fmt: skip
+_SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
+"""Those that programs handle."""
 
 
 class Pending:
@@ -65,51 +70,67 @@ class Pending:
 
 
 class CriticalSections:
-    """Defers Ctrl-C while a session is touched, so that it never leaves a message half done.
+    """Defers what handles signals, Ctrl-C among them, while a session is touched: no message is left half done.
 
-    `with sections:` around a wait in the main thread; inside it `with sections.interruptible:` lets KeyboardInterrupt
-    through again. In other threads, and where the program has its own handler in C, it does nothing.
+    `with sections:` around a wait in the main thread; inside it `with sections.interruptible:` lets handlers run: they
+    may raise KeyboardInterrupt, and may wait themselves. In other threads, and where the program has its own handler in
+    C, it does nothing.
     """
 
     def __init__(self) -> None:
         self._main = threading.main_thread().ident
-        self._previous: Any = None
+        self._handlers: dict[int, Any] = {}  # the program's, while ours stand in their place
         self._depth = 0
         self._open = False
-        self._interrupted = False
+        self._arrived: list[int] = []
+        self._ours = self._handle
         self.interruptible = _Interruptible(self)
 
     def __enter__(self) -> None:
         if threading.get_ident() != self._main:
             return
         self._depth += 1
-        if self._depth == 1 and callable(_getsignal(_SIGINT)):
-            self._interrupted = self._open = False
-            self._previous = _signal(_SIGINT, self._handle)
+        if self._depth == 1:
+            self._open = False
+            for number in _SIGNALS:
+                if callable(handler := _getsignal(number)):
+                    self._handlers[number] = handler
+                    _signal(number, self._ours)
 
     def __exit__(self, *_: object) -> None:
         if threading.get_ident() != self._main:
             return
         self._depth -= 1
-        if self._depth == 0 and self._previous is not None:
-            previous, self._previous = self._previous, None
-            _signal(_SIGINT, previous)
-            if self._interrupted:
-                self._interrupted = False
-                previous(_SIGINT, None)
+        if self._depth == 0 and self._handlers:
+            handlers, self._handlers = self._handlers, {}
+            self._restore(handlers)
+            if self._arrived:
+                arrived, self._arrived = self._arrived, []
+                for number in arrived:
+                    signal.raise_signal(number)
 
     def inherit(self) -> None:
         """In a forked child, which another thread may have made: what was deferred is the parent's to be told."""
-        previous, self._previous, self._depth = self._previous, None, 0
-        if previous is not None:
-            _signal(_SIGINT, previous)
+        handlers, self._handlers, self._depth, self._arrived = self._handlers, {}, 0, []
+        self._restore(handlers)
+
+    def _restore(self, handlers: dict[int, Any]) -> None:
+        for number, handler in handlers.items():
+            if _getsignal(number) == self._ours:  # a handler that ran meanwhile may have set another
+                _signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._open:
             self._open = False
-            self._previous(number, frame)
+            self._handlers[number](number, frame)
+            self._open = True
         else:
-            self._interrupted = True
+            self._arrived.append(number)
+
+    def _let_in(self) -> None:
+        """Run what has arrived."""
+        while self._arrived:
+            self._handle(self._arrived.pop(0), None)
 
 
 class _Interruptible:
@@ -118,11 +139,9 @@ class _Interruptible:
 
     def __enter__(self) -> None:
         sections = self._sections
-        if sections._previous is not None and threading.get_ident() == sections._main:
+        if sections._handlers and threading.get_ident() == sections._main:
             sections._open = True
-            if sections._interrupted:
-                sections._interrupted = sections._open = False
-                sections._previous(_SIGINT, None)
+            sections._let_in()
 
     def __exit__(self, *_: object) -> None:
         self._sections._open = False

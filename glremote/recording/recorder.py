@@ -211,8 +211,7 @@ class Recorder:
             self._would_wait(f"{kind.__name__} needs an answer")
         device = self.device
         if device.is_receiving or self._sender == threading.get_ident():
-            why = "in a finaliser or a signal's handler, where none can come"
-            raise WouldWait(f"{kind.__name__} needs an answer, {why}")
+            raise WouldWait(f"{kind.__name__} needs an answer, in a finaliser, where none can come")
         with device.sections:
             self._ask(pending, kind, *fields)
             self._flush()
