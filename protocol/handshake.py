@@ -12,9 +12,9 @@ from .messages import VERSION, Greeting, Hello, Near, Refused
 from .reflection import Driver
 
 
-def hello(software: str, moderngl: str, require: int) -> Hello:
+def hello(software: str, moderngl: str, require: int, distance: float = 0.0) -> Hello:
     """What a client says first."""
-    return Hello(VERSION, software, moderngl, require)
+    return Hello(VERSION, software, moderngl, require, distance)
 
 
 def greet(

@@ -4,7 +4,7 @@ Knows: the fields and the bytes of every message. Does not know: in which order 
 
 A packet is one or more messages, one behind the other: the length of the head (2 bytes) and of the body (4 bytes), both
 big-endian, then the head (MessagePack, an array of the message's number and its fields), then the body, opaque bytes.
-Only Patch and Buffer have a body.
+Only Patch, Packed and Buffer have a body.
 """
 
 # mypy wants `frozen=True` repeated on every subclass; msgspec inherits it.
@@ -21,7 +21,7 @@ from .errors import ProtocolError
 from .reflection import Driver
 from .stacks import Offset, Span, StackSize
 
-VERSION = 1
+VERSION = 2
 """Of the messages and their order. The command table is compared row by row (`commands.ROWS`)."""
 LARGEST_BODY = 1 << 20
 LARGEST_HEAD = 0xFFFF
@@ -39,12 +39,16 @@ class Message(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Hello(Message, tag=1):
-    """Client, first: what it speaks. `require` is moderngl's: the OpenGL version as 330 or 450."""
+    """Client, first: what it speaks. `require` is moderngl's: the OpenGL version as 330 or 450.
+
+    `distance`: seconds that the host's first word took to come.
+    """
 
     version: int
     software: str
     moderngl: str
     require: int
+    distance: float = 0.0
 
 
 class Near(msgspec.Struct, array_like=True, frozen=True):
@@ -152,7 +156,21 @@ class Fault(Message, tag=13):
     last_made: int
 
 
-Numbered = Patch | Buffer | Answer | Fault
+class Packed(Message, tag=14):
+    """Either, numbered: the body, unpacked, is the `size` bytes that the sender's stack now holds at `offset`.
+
+    With `base` it is their difference (XOR) from the bytes at that offset of the same stack, nothing being none, and
+    `checksum` is theirs: see packing.py.
+    """
+
+    number: Number
+    offset: Offset
+    size: Offset
+    base: Offset | None
+    checksum: int
+
+
+Numbered = Patch | Buffer | Answer | Fault | Packed
 AnyMessage = Hello | Greeting | Refused | Resume | Resumed | Applied | Goodbye | Lost | Numbered
 
 _LENGTHS = struct.Struct(">HI")

@@ -28,11 +28,13 @@ from .messages import (
     Fault,
     Message,
     Numbered,
+    Packed,
     Patch,
     decode,
     encode,
 )
-from .stacks import Stack
+from .packing import Packer, unpack
+from .stacks import Stack, joined
 
 CREDIT_MESSAGES = 1024
 CREDIT_BYTES = 16 * LARGEST
@@ -41,7 +43,8 @@ ACKNOWLEDGE_MESSAGES = 64
 ACKNOWLEDGE_SHARE = 8
 """A receiver acknowledges at the latest after this many messages, or an eighth of its stack in spans."""
 
-_NUMBERED = frozenset((Patch, Buffer, Answer, Fault))
+_PATCHES = frozenset((Patch, Packed))
+_NUMBERED = _PATCHES | {Buffer, Answer, Fault}
 
 
 class Kept(NamedTuple):
@@ -60,6 +63,7 @@ class Session:
     def __init__(self, writes: Stack, reads: Stack) -> None:
         self.writes = writes
         self.reads = reads
+        self.packer = Packer(writes)
         self.connected = True
         self.sent = 0  # the last number we gave
         self.received = 0  # the last number of the peer's that we took
@@ -80,7 +84,12 @@ class Session:
         Where the stack is shared memory nothing is fresh: the message that names a span is all the notice that the
         other side needs.
         """
-        for span in self.writes.take_fresh(LARGEST_BODY):
+        fresh = self.writes.take_fresh()
+        if self.packer.level:
+            for kind, fields, body in self.packer.patches(fresh):
+                self.send(kind, *fields, body=body)
+            return
+        for span in joined(fresh, LARGEST_BODY):
             self.send(Patch, span.offset, body=self.writes.view(span))
 
     def send(self, kind: type[Numbered], *fields: Any, body: Bytes = b"", mark: int = 0) -> int:
@@ -90,7 +99,7 @@ class Session:
         self.sent = number
         size = len(head) + len(body)
         pieces: tuple[Bytes, ...] = (head, body) if len(body) else (head,)
-        cost = 0 if kind is Patch else size
+        cost = 0 if kind in _PATCHES else size
         self._kept.append(Kept(number, pieces, size, mark, cost))
         self._kept_bytes += cost
         if self.connected:
@@ -136,7 +145,7 @@ class Session:
         for found in decode(packet):
             message, body = found
             kind = type(message)
-            if len(body) and kind is not Buffer and kind is not Patch:
+            if len(body) and kind is not Buffer and kind not in _PATCHES:
                 raise ProtocolError(f"{kind.__name__} has no body")
             if kind in _NUMBERED:
                 number = message.number
@@ -144,8 +153,11 @@ class Session:
                     continue
                 if number != self.received + 1:
                     raise ProtocolError(f"message {number} after {self.received}")
-                if kind is Patch:
-                    self.reads.apply(message.offset, body)
+                if kind in _PATCHES:
+                    if kind is Patch:
+                        self.reads.apply(message.offset, body)
+                    else:
+                        unpack(self.reads, message, body)
                     if self.applied == self.received:  # nothing before it is still to be done
                         self.applied = number
                 else:

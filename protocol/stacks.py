@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from typing import Annotated
+from collections.abc import Hashable, Iterable
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -32,6 +33,26 @@ class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
     size: Offset
 
 
+class Fresh(NamedTuple):
+    """A span that the reader does not have yet: where it begins in the ring, and what it is of, in which elements."""
+
+    span: Span
+    start: int
+    subject: Hashable = None
+    width: int = 4
+
+
+def joined(fresh: Iterable[Fresh], largest: int) -> list[Span]:
+    """Their spans, neighbours as one, none longer than `largest`."""
+    found: list[list[int]] = []
+    for span, *_ in fresh:
+        if found and found[-1][1] <= span.offset < found[-1][1] + ALIGNMENT:
+            found[-1][1] = span.offset + span.size
+        elif span.size:
+            found.append([span.offset, span.offset + span.size])
+    return [Span(at, min(largest, end - at)) for start, end in found for at in range(start, end, largest)]
+
+
 class Stack:
     """One arena of `size` bytes, seen from either side. It starts as zeros, and takes memory where it was touched."""
 
@@ -42,7 +63,8 @@ class Stack:
         self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
         self.head = 0  # the writer's next span begins here
         self.tail = 0  # everything before this is free
-        self.fresh: deque[Span] = deque()  # pushed, and not yet patched; where nothing is shared
+        self.fresh: deque[Fresh] = deque()  # pushed, and not yet patched; where nothing is shared
+        self._start = 0  # of what was reserved last
 
     # --- the writer's side
 
@@ -57,29 +79,28 @@ class Stack:
         if end - self.tail > self.size:
             return None
         self.head = end
+        self._start = start
         return Span(offset, size)
 
-    def push(self, data: memoryview | bytes) -> Span | None:
-        """A span with a copy of `data` (bytes, or a contiguous view of bytes), or None while there is no room."""
+    def push(self, data: memoryview | bytes, subject: Hashable = None, width: int = 4) -> Span | None:
+        """A span with a copy of `data` (bytes, or a contiguous view of bytes), or None while there is no room.
+
+        What is pushed again of the same `subject` is likely to be alike; `width`: bytes of an element.
+        """
         span = self.reserve(len(data))
         if span is not None:
             self.memory[span.offset : span.offset + span.size] = data
-            if not self.shared:
-                self.fresh.append(span)  # after the copy: another thread may send what it finds here at any moment
+            self.freshen(span, subject, width)  # after the copy: another thread may send what it finds here
         return span
 
-    def take_fresh(self, largest: int) -> list[Span]:
-        """What was pushed since the last call, neighbours joined, none longer than `largest`: to be patched."""
-        joined: list[list[int]] = []
-        while self.fresh:
-            span = self.fresh.popleft()
-            if joined and joined[-1][1] <= span.offset < joined[-1][1] + ALIGNMENT:
-                joined[-1][1] = span.offset + span.size
-            elif span.size:
-                joined.append([span.offset, span.offset + span.size])
-        return [
-            Span(at, min(largest, end - at)) for start, end in joined for at in range(start, end, largest)
-        ]
+    def freshen(self, span: Span, subject: Hashable = None, width: int = 4) -> None:
+        """What was reserved last is filled, and the reader is to have it."""
+        if not self.shared:
+            self.fresh.append(Fresh(span, self._start, subject, width))
+
+    def take_fresh(self) -> list[Fresh]:
+        """What is fresh since the last call."""
+        return [self.fresh.popleft() for _ in range(len(self.fresh))]
 
     def pop(self, mark: int) -> None:
         """Free every span that was pushed before `mark`, a value that `head` had."""
@@ -88,7 +109,7 @@ class Stack:
 
     # --- the reader's side
 
-    def apply(self, offset: int, data: memoryview | bytes) -> None:
+    def apply(self, offset: int, data: memoryview | bytes | bytearray) -> None:
         """Make our arena equal to the other side's where it changed: a patch, applied whole or not at all."""
         if len(data) > self.size - offset:
             raise ProtocolError(f"a patch of {len(data)} bytes at {offset} does not fit a stack of {self.size} bytes")

@@ -25,6 +25,7 @@ from typing import Any
 
 from glremote.link import near
 from glremote.link.links import Link, LinkBroken
+from glremote.link.pace import Pace
 from glremote.link.pump import Watch, pump
 from glremote.protocol import handshake
 from glremote.protocol.errors import (
@@ -46,6 +47,7 @@ from glremote.protocol.messages import (
     Resumed,
     decode,
 )
+from glremote.protocol.packing import prepare
 from glremote.protocol.session import Session
 from glremote.protocol.stacks import ALIGNMENT, Stack
 
@@ -98,10 +100,15 @@ class RemoteDevice:
         self._reconnecting = self._closing = False
         self.road = Road(connector)
         try:
-            self.greeting = greet(self.road.link, host, handshake.hello(software, moderngl, require))
+            distance = self.road.link.distance
+            self._pace = Pace(distance, time.perf_counter())
+            if self._pace.level:
+                threading.Thread(target=prepare, daemon=True).start()  # while the host's greeting is on its way
+            self.greeting = greet(self.road.link, host, handshake.hello(software, moderngl, require, distance))
             self.driver = self.greeting.driver
             offer = self.greeting.near if allow_near else None
             self._session = self._begin(near.connect(offer, self.greeting.stack_size))
+            self._session.packer.level = self._pace.level
         except BaseException:
             self.road.close()
             raise
@@ -152,7 +159,7 @@ class RemoteDevice:
         with self._lock:
             session, traffic = self._session, self.traffic
             if session.writes.fresh:
-                session.send_patches()
+                self._send_patches()
             number = session.send(Buffer, epoch, body=body, mark=mark)
             traffic.buffers += 1
             traffic.commands += commands
@@ -162,8 +169,15 @@ class RemoteDevice:
     def send_patches(self) -> None:
         """Let what was pushed to the stack go ahead of its buffer."""
         with self.sections, self._lock:
-            self._session.send_patches()
+            self._send_patches()
             self._send()
+
+    def _send_patches(self) -> None:
+        session, began = self._session, time.perf_counter()
+        size = sum(span.size for span, *_ in session.writes.fresh)
+        session.send_patches()
+        now = time.perf_counter()
+        session.packer.level = self._pace.packed(size, now - began, now)
 
     @property
     def has_room(self) -> bool:
@@ -214,6 +228,12 @@ class RemoteDevice:
     def is_receiving(self) -> bool:
         """Whether this very thread is taking a packet: a finaliser that runs now cannot wait."""
         return self._receiver == threading.get_ident() and not self._polling
+
+    def wait_for_room(self, finished: Callable[[], bool]) -> None:
+        """The same, for what the link has not taken yet."""
+        began = time.perf_counter()
+        self.wait_until(finished)
+        self._pace.waited(time.perf_counter() - began)
 
     def wait_until(self, finished: Callable[[], bool]) -> None:
         """Receive, in this thread, until something holds or the session is lost."""

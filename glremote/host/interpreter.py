@@ -26,7 +26,7 @@ class Answers(Protocol):
         """The answer of an Ask."""
         ...
 
-    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None]) -> None:
+    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None], of: c.Fetch | None = None) -> None:
         """The answer of a Fetch: `fill` writes all of its `size` bytes; what it raises is the answer then."""
         ...
 
@@ -84,7 +84,7 @@ class Interpreter:
             self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
-        self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory))
+        self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory), command)
 
     def __getitem__(self, handle: int) -> Any:
         try:
@@ -324,6 +324,19 @@ MOST_PIXELS = 0x7FFFFFFF
 def size_of(dtype: str) -> int:
     """Bytes of a component: the last letter of every dtype."""
     return int(dtype[-1]) if dtype[-1:].isdigit() else 1
+
+
+def subject(k: c.Fetch) -> tuple[Any, ...]:
+    """What a read is of: answers to the same are likely to be alike."""
+    return type(k), *(getattr(k, name) for name in k.__struct_fields__[1:])
+
+
+def width(k: c.Fetch) -> int:
+    """Bytes after which a read's bytes are alike: those of a number, or of a whole pixel of single bytes."""
+    if not isinstance(k, c.ReadFramebuffer):
+        return 4
+    one = size_of(k.dtype)
+    return k.components if one == 1 and k.attachment >= 0 and 1 <= k.components <= 4 else one
 
 
 def describe(error: BaseException) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any
 import moderngl
 from moderngl import mgl  # type: ignore[attr-defined]
 
+from glremote.link.pace import Pace
 from glremote.protocol import handshake
 from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
@@ -36,12 +38,13 @@ from glremote.protocol.messages import (
     encode,
     value_bytes,
 )  # fmt: skip
+from glremote.protocol.packing import prepare
 from glremote.protocol.reflection import Driver
 from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
-from .interpreter import Interpreter, describe
+from .interpreter import Interpreter, describe, subject, width
 from .near import Door
 from .port import Event, Is, Port, PortClosed
 from .reflecting import examine
@@ -78,6 +81,7 @@ class Worker:
         self.session = Session(writes=Stack(STACK_SIZE, down), reads=Stack(STACK_SIZE, up))
         self.session.connected = False
         self.session.writes.shared = False  # until a client comes near
+        self.pace = Pace()
         self.checker = Checker(self.session.reads)
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
@@ -176,6 +180,10 @@ class Worker:
             self._over = answer.reason
         else:
             self._greeted = self.session.connected = True
+            self.pace = Pace(hello.distance, time.perf_counter())
+            self.session.packer.level = self.pace.level
+            if self.pace.level and not self.port.near:
+                prepare()
 
     def _reply(self, message: Any) -> None:
         self.port.send(Is.PACKET, [encode(message)])
@@ -233,7 +241,7 @@ class Worker:
         data = value_bytes(value)
         self.data(ticket, len(data), lambda memory: memory.__setitem__(slice(None), data))
 
-    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None]) -> None:
+    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None], of: Fetch | None = None) -> None:
         """The answer of a Fetch: written straight into the stack, or, when it is large, sent from there in parts."""
         span = self._reserve(size) if size <= PART else None
         whole = memoryview(bytearray(size)) if span is None else self.session.writes.view(span)
@@ -243,13 +251,13 @@ class Worker:
             self.error(ticket, error)
             return
         if span is not None:
-            self._part(ticket, 0, size, span)
+            self._part(ticket, 0, size, span, of)
             return
         for start in range(0, size, PART):
             piece = whole[start : start + PART]
             span = self._reserve(len(piece))
             self.session.writes.view(span)[:] = piece
-            self._part(ticket, start, size, span)
+            self._part(ticket, start, size, span, of)
             self._send()
 
     def error(self, ticket: int, error: Exception) -> None:
@@ -260,10 +268,14 @@ class Worker:
         self._wait_for_room()
         self.session.send(Answer, ticket, 0, 0, None, (kind, _shortened(why)), mark=self.session.writes.head)
 
-    def _part(self, ticket: int, start: int, total: int, span: Span) -> None:
+    def _part(self, ticket: int, start: int, total: int, span: Span, of: Fetch | None) -> None:
         if not self.session.writes.shared:
-            self.session.writes.fresh.append(span)
+            what = () if of is None else ((start, *subject(of)), width(of))
+            self.session.writes.freshen(span, *what)
+            began = time.perf_counter()
             self.session.send_patches()
+            now = time.perf_counter()
+            self.session.packer.level = self.pace.packed(span.size, now - began, now)
         self.session.send(Answer, ticket, start, total, span, None, mark=self.session.writes.head)
 
     def _reserve(self, size: int) -> Span:
@@ -280,13 +292,20 @@ class Worker:
         """Stand still until the client has taken something; buffers that come meanwhile wait their turn."""
         self.session.acknowledge()
         self._send()
+        began = time.perf_counter()
         self._take(self.port.receive(None))
+        self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
 
     def _send(self) -> None:
-        for packet in self.session.packets():
+        packets = self.session.packets()
+        if not packets:
+            return
+        began = time.perf_counter()
+        for packet in packets:
             self.port.send(Is.PACKET, packet)
+        self.pace.waited(time.perf_counter() - began)
 
 
 def _shortened(text_: str) -> str:

@@ -113,6 +113,8 @@ class Link:
         sock.setblocking(False)
         self.socket = sock
         self.codec = codec
+        self.distance = 0.0
+        """Seconds that the other side's first word took to come."""
         self.bytes_sent = 0
         self.bytes_received = 0
         self.early: deque[Bytes] = deque()  # packets that came while the link was opened

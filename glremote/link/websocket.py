@@ -103,6 +103,7 @@ def connect(
     if session:
         request.headers[SESSION_HEADER] = session
     sock = _open(url, uri, context, timeout)
+    began = time.monotonic()
     try:
         protocol.send_request(request)
         early = _upgrade(url, sock, protocol, deadline)
@@ -110,6 +111,7 @@ def connect(
         sock.close()
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
+    link.distance = time.monotonic() - began
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
 

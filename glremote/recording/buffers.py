@@ -50,7 +50,7 @@ class Buffer(Recorded):
         """Record the writes of data that fits."""
         for start in range(0, len(data) or 1, LARGEST_DATA):
             piece = data[start : start + LARGEST_DATA]
-            span = self.recorder.push(piece)
+            span = self.recorder.push(piece, self.handle, offset + start)
             self.recorder.record(c.BufferWrite(self.handle, span, offset + start), len(piece))
 
     def read(self, size: Any, offset: Any) -> bytes:
@@ -92,7 +92,7 @@ class Buffer(Recorded):
         if self._outside(start, size, step, count):
             raise Error("buffer overflow")
         self._check_mapping(0, self.length)
-        span = self.recorder.push(found)
+        span = self.recorder.push(found, self.handle, start, step)
         self.recorder.record(c.BufferWriteChunks(self.handle, span, start, step, count), len(found))
 
     def read_chunks(self, chunk_size: Any, start: Any, step: Any, count: Any) -> bytes:

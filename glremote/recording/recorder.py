@@ -18,7 +18,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +128,11 @@ class Recorder:
         handle = self._last_handle = next(self._handles)
         return handle
 
-    def push(self, data: Data) -> Span:
-        """A span of the stack with a copy of `data`; waits while the stack is full."""
+    def push(self, data: Data, *subject: Hashable, width: int = 4) -> Span:
+        """A span of the stack with a copy of `data`; waits while the stack is full.
+
+        `subject`: what it is of, if that may be pushed again and be alike; `width`: bytes of an element.
+        """
         if self._alert:
             self._look()
         if len(data) > buffers.LARGEST_DATA:
@@ -140,14 +143,14 @@ class Recorder:
             self.flush()
         self._pushed += len(data)
         stack = self.device.stack
-        span = stack.push(data)
+        span = stack.push(data, subject or None, width)
         while span is None:
             if self._block is not None and stack.tail >= self._marked:  # only the block itself is in the way
                 raise self._block.too_large(self._pushed)
             self.flush(stack.head)
-            self.device.wait_until(functools.partial(_moved, stack, stack.tail))
+            self.device.wait_for_room(functools.partial(_moved, stack, stack.tail))
             self._look()
-            span = stack.push(data)
+            span = stack.push(data, subject or None, width)
         return span
 
     # --- waiting
@@ -245,7 +248,7 @@ class Recorder:
             return
         while self._commands or (mark := max(mark, self._mark)) > self._marked:
             if not device.has_room:
-                device.wait_until(lambda: device.has_room)
+                device.wait_for_room(lambda: device.has_room)
             self._send(max(mark, self._mark))
 
     def _send(self, mark: int) -> None:

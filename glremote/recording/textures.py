@@ -158,7 +158,7 @@ class AnyTexture(Sampled):
         box = viewport or whole
         found = a.sized(data, a.image_size(*box[3:], self.pixel, alignment))
         for piece, part in pieces(box, found):
-            span = self.recorder.push(part)
+            span = self.recorder.push(part, self.handle, piece, width=self.pixel)
             where = viewport if len(part) == len(found) else piece
             self.recorder.record(command(self.writes, span, where), len(part))
 

@@ -43,7 +43,9 @@ DRIVER_BYTES = (
     "a8 636f6d706c657465 91 94 a7 74657874757265 04 a2 6631 00"  # complete
 )
 BYTES: dict[m.Message, str] = {
-    m.Hello(1, "0.1.0", "5.13.0", 430): "0013 00000000  95 01 01 a5302e312e30 a6352e31332e30 cd01ae",
+    m.Hello(1, "0.1.0", "5.13.0", 430, 0.5): (
+        "001c 00000000  96 01 01 a5302e312e30 a6352e31332e30 cd01ae cb3fe0000000000000"
+    ),
     m.Refused("session", "gone", 1): "0010 00000000  94 03 a773657373696f6e a4676f6e65 01",
     m.Resume(300): "0005 00000000  92 04 cd012c",
     m.Resumed(70000): "0007 00000000  92 05 ce00011170",
@@ -51,6 +53,8 @@ BYTES: dict[m.Message, str] = {
     m.Goodbye(): "0002 00000000  91 07",
     m.Lost("gone"): "0007 00000000  92 08 a4676f6e65",
     m.Patch(1, 64): "0004 00000000  93 0a 01 40",
+    m.Packed(1, 64, 16, None, 0): "0007 00000000  96 0e 01 40 10 c0 00",
+    m.Packed(1, 64, 16, 0, 1): "0007 00000000  96 0e 01 40 10 00 01",
     m.Buffer(2, 0): "0004 00000000  93 0b 02 00",
     m.Answer(1, 1, 0, 4, Span(0, 4), None): "000a 00000000  97 0c 01 01 00 04 920004 c0",
     m.Answer(2, 7, 0, 0, None, ("Error", "no")): "0011 00000000  97 0c 02 07 00 00 c0 92a54572726f72a26e6f",
@@ -194,8 +198,14 @@ def test_every_prefix_of_a_packet_is_refused() -> None:
 
 def test_fields_behind_the_last_are_ignored() -> None:
     """So that a Hello of a later version, with more to say, can still be refused in words."""
-    ((hello, _),) = m.decode(unhex("0014 00000000  96 01 02 a5302e392e30 a6352e31332e30 cd01ae c0"))
-    assert hello == m.Hello(2, "0.9.0", "5.13.0", 430)
+    said = "001d 00000000  97 01 03 a5302e392e30 a6352e31332e30 cd01ae cb3fe0000000000000 c0"
+    ((hello, _),) = m.decode(unhex(said))
+    assert hello == m.Hello(3, "0.9.0", "5.13.0", 430, 0.5)
+
+
+def test_the_first_version_s_hello_can_be_refused_in_words() -> None:
+    ((hello, _),) = m.decode(unhex("0013 00000000  95 01 01 a5302e312e30 a6352e31332e30 cd01ae"))
+    assert hello == m.Hello(1, "0.1.0", "5.13.0", 430)
 
 
 def test_what_is_too_large_is_not_sent() -> None:

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from glremote.protocol.errors import ProtocolError
-from glremote.protocol.stacks import ALIGNMENT, Span, Stack
+from glremote.protocol.messages import Packed, Patch
+from glremote.protocol.packing import Packer, unpack
+from glremote.protocol.stacks import ALIGNMENT, Span, Stack, joined
 from tests.protocol.strategies import SETTINGS
 
 SIZE = 256
+SUBJECTS = st.sampled_from([None, "one", "other"])
 
 
 class Live(NamedTuple):
@@ -34,25 +37,26 @@ class Ring(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.writer, self.reader = Stack(SIZE), Stack(SIZE)
+        self.packer = Packer(self.writer, SIZE, smallest=1)
         self.live: list[Live] = []
         self.unsent: list[Live] = []
         self.count = 0
 
-    @rule(size=st.one_of(st.integers(0, SIZE + 20), st.integers(0, 40)))
-    def push(self, size: int) -> None:
+    @rule(size=st.one_of(st.integers(0, SIZE + 20), st.integers(0, 40)), subject=SUBJECTS, alike=st.booleans())
+    def push(self, size: int, subject: str | None, alike: bool) -> None:
         """Copy bytes to a span of their own."""
         self.count += 1
-        data = bytes((self.count * 7 + i) % 251 + 1 for i in range(size))
-        self._pushed(self.writer.push(data), data)
+        data = bytes(((0 if alike else self.count) * 7 + i) % 251 + 1 for i in range(size))
+        self._pushed(self.writer.push(data, subject, self.count % 4 + 1), data)
 
-    @rule(size=st.integers(0, 60))
-    def reserve(self, size: int) -> None:
+    @rule(size=st.integers(0, 60), subject=SUBJECTS)
+    def reserve(self, size: int, subject: str | None) -> None:
         """Take a span and write it later, as a host does with what it reads from OpenGL."""
         self.count += 1
         span = self.writer.reserve(size)
         if span is not None:
             self.writer.view(span)[:] = data = bytes([self.count % 255 + 1]) * size
-            self.writer.fresh.append(span)
+            self.writer.freshen(span, subject)
             self._pushed(span, data)
         else:
             self._pushed(None, bytes(size))
@@ -72,7 +76,7 @@ class Ring(RuleBasedStateMachine):
     @rule(largest=st.sampled_from([1, 16, 33, SIZE]))
     def send(self, largest: int) -> None:
         """What was pushed is patched: all of it, nothing else, and nothing twice."""
-        spans = self.writer.take_fresh(largest)
+        spans = joined(self.writer.take_fresh(), largest)
         assert not self.writer.fresh
         places = [place for span in spans for place in range(span.offset, span.offset + span.size)]
         assert all(0 < span.size <= largest for span in spans)
@@ -81,6 +85,17 @@ class Ring(RuleBasedStateMachine):
         assert pushed <= set(places) <= {at for new in self.unsent for at in new.places()}
         for span in spans:
             self.reader.apply(span.offset, bytes(self.writer.view(span)))
+        self.unsent.clear()
+
+    @rule(level=st.sampled_from([1, 2]))
+    def send_packed(self, level: int) -> None:
+        """The same in fewer bytes, whatever was sent before and which way."""
+        self.packer.level = level
+        for kind, fields, body in self.packer.patches(self.writer.take_fresh()):
+            if kind is Patch:
+                self.reader.apply(fields[0], body)
+            else:
+                unpack(self.reader, Packed(1, *fields), body)
         self.unsent.clear()
 
     @precondition(lambda self: len(self.live) > len(self.unsent))
@@ -138,8 +153,8 @@ def test_neighbours_travel_as_one() -> None:
     stack = Stack(SIZE)
     for size in (5, 16, 1, 17, 3):
         assert stack.push(b"x" * size) is not None
-    assert stack.take_fresh(SIZE) == [Span(0, 5 * ALIGNMENT + 3)], "the bytes between them are sent along"
-    assert stack.take_fresh(SIZE) == []
+    assert joined(stack.take_fresh(), SIZE) == [Span(0, 5 * ALIGNMENT + 3)], "the bytes between them are sent along"
+    assert stack.take_fresh() == []
 
 
 def test_a_span_is_never_cut_by_the_end_of_the_arena() -> None:
@@ -147,7 +162,7 @@ def test_a_span_is_never_cut_by_the_end_of_the_arena() -> None:
     assert [stack.push(bytes(24)), stack.push(bytes(16))] == [Span(0, 24), Span(32, 16)]
     stack.pop(32)
     assert stack.push(bytes(32)) == Span(0, 32)
-    assert stack.take_fresh(64) == [Span(0, 48), Span(0, 32)]
+    assert joined(stack.take_fresh(), 64) == [Span(0, 48), Span(0, 32)]
 
 
 # --- the reader's side
