@@ -63,7 +63,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),
-    "numpy": ("images", "recording", "samples"),
+    "numpy": ("images", "protocol", "recording", "samples"),
 }
 """Where each third party may come in, and the part of the standard library that has a door of its own."""
 
