@@ -11,6 +11,7 @@ from glremote.protocol import commands as c
 from glremote.protocol.buffers import LARGEST_DATA
 
 from . import arguments as a
+from .ahead import Ahead
 from .objects import Recorded
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Buffer(Recorded):
         super().__init__(context)
         self.length = length
         self.source: Buffer | None = source and source.root
+        self.ahead: Ahead = Ahead() if source is None else source.root.ahead
         self.there = length  # bytes that OpenGL has, where it is for this object that it has them
         self.glo: int = context.number("buffer", self) if source is None else source.glo
 
@@ -48,6 +50,7 @@ class Buffer(Recorded):
 
     def push(self, data: a.Data, offset: int) -> None:
         """Record the writes of data that fits."""
+        self.ahead.change()
         for start in range(0, len(data) or 1, LARGEST_DATA):
             piece = data[start : start + LARGEST_DATA]
             span = self.recorder.push(piece, self.handle, offset + start)
@@ -62,7 +65,8 @@ class Buffer(Recorded):
             raise a.out_of_range(offset, size)
         if size < 0:
             raise self._unmappable(size)
-        return self.recorder.fetch(c.ReadBuffer, size, self.handle, offset)
+        found = self.ahead.take(self, size, offset)
+        return self.recorder.fetch(c.ReadBuffer, size, self.handle, offset) if found is None else found
 
     def read_into(self, data: Any, size: Any, offset: Any, write_offset: Any) -> None:
         """The same into writable memory."""
@@ -76,7 +80,10 @@ class Buffer(Recorded):
             raise Error("the buffer is too small")
         if size:
             sink = memory[write_offset : write_offset + size]
-            self.recorder.fetch(c.ReadBuffer, size, self.handle, offset, sink=sink)
+            if (found := self.ahead.take(self, size, offset)) is not None:
+                sink[:] = found
+            else:
+                self.recorder.fetch(c.ReadBuffer, size, self.handle, offset, sink=sink)
 
     def write_chunks(self, data: Any, start: Any, step: Any, count: Any) -> None:
         """Write `count` equal chunks of data, each `step` bytes behind the last."""
@@ -92,6 +99,7 @@ class Buffer(Recorded):
         if self._outside(start, size, step, count):
             raise Error("buffer overflow")
         self._check_mapping(0, self.length)
+        self.ahead.change()
         span = self.recorder.push(found, self.handle, start, step)
         self.recorder.record(c.BufferWriteChunks(self.handle, span, start, step, count), len(found))
 
@@ -146,6 +154,7 @@ class Buffer(Recorded):
         self._check_mapping(offset, length)
         if chunk is not None:
             span = self.recorder.push(found)
+        self.ahead.change()
         self.recorder.record(c.BufferClear(self.handle, size, offset, span), weight)
 
     def _check_mapping(self, offset: int, length: int) -> None:
@@ -164,6 +173,7 @@ class Buffer(Recorded):
     def orphan(self, size: Any) -> None:
         """Give the contents up, and take another size when it is positive."""
         size = a.ssize(size)
+        self.ahead.change()
         self.recorder.record(c.BufferOrphan(self.handle, size))
         if size > 0:
             self.length = size
@@ -176,6 +186,7 @@ class Buffer(Recorded):
 
     def bind_to_storage_buffer(self, binding: Any, offset: Any, size: Any) -> None:
         """Bind a range to a shader storage buffer binding."""
+        self.ahead.store()
         self._bind(c.BufferBindStorageBuffer, "storage", binding, offset, size)
 
     def _bind(self, kind: Any, target: str, binding: Any, offset: Any, size: Any) -> None:

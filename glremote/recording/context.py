@@ -243,6 +243,7 @@ class Context(State, Seam):
             raise Error("buffer underflow")
         if read_offset + length > src.length or write_offset + length > dst.length:
             raise Error("buffer overflow")
+        dst.ahead.change()
         self.recorder.record(c.CopyBuffer(dst.handle, src.handle, size, read_offset, write_offset))
 
     def copy_framebuffer(self, dst: Any, src: Any) -> None:

@@ -109,6 +109,7 @@ class Framebuffer(Recorded):
         check_made(data, self.context)
         if type(data) is Buffer:
             self.recorder.record(c.FramebufferReadInto(self.handle, data.handle, *fields, write_offset))
+            data.ahead.fill(data)
             return size
         memory = a.writable(data)
         if write_offset < 0 or len(memory) < write_offset + size:  # moderngl writes before the memory's beginning

@@ -176,6 +176,25 @@ class Recorder:
         self._wait(pending, kind, size, *fields)
         return pending.data()
 
+    def fetch_ahead(self, kind: type[Fetch], size: int, *fields: Any) -> Pending | None:
+        """Record a Fetch that nobody asked for yet; `taken` gives its bytes. None where that is not possible now."""
+        if self._block is not None or size > buffers.LARGEST_FETCH or self.device.outstanding() >= OUTSTANDING:
+            return None
+        pending = Pending()
+        self._ask(pending, kind, size, *fields)
+        return pending
+
+    def taken(self, pending: Pending) -> bytes | None:
+        """What was fetched ahead; waits until it is there. None where it is to be asked for: it never came."""
+        if self._block is not None or self._later is not None:
+            return None
+        self.flush()
+        if not pending.done:
+            self.device.wait(pending)
+        if self._alert:
+            self._look()
+        return None if pending.error is not None else pending.data()
+
     @contextmanager
     def later(self, pending: Pending) -> Iterator[None]:
         """The read that is called inside is recorded, and its answer comes to `pending`."""

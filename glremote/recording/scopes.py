@@ -89,6 +89,9 @@ def scope(
         )
     ]
     used = tuple(_binding(context, item, (), "invalid samplers") for item in samplers)
+    for handle, _ in bound[2]:
+        stored: Any = context.recorder.objects[handle]
+        stored.ahead.store()
     made = Scope(context, framebuffer, flags, used)
     context.recorder.make(made, c.MakeScope(made.handle, framebuffer.handle, flags, *bound))
     return made

@@ -170,6 +170,7 @@ class AnyTexture(Sampled):
         check_made(data, self.context)
         if type(data) is Buffer:
             self.recorder.record(self.reads_into(self.handle, data.handle, *fields, write_offset))
+            data.ahead.fill(data)
             return
         memory = a.writable(data)
         if write_offset < 0 or len(memory) < write_offset + size:

@@ -87,6 +87,8 @@ class VertexArray(Recorded):
         if vertices < 0 and self._vertices < 0:
             raise Error("cannot detect the number of vertices")
         self._check_mode(mode)
+        for output in outputs:
+            output.ahead.change()
         handles = tuple(output.handle for output in outputs)
         self.recorder.record(c.Transform(self.handle, handles, mode, vertices, first, instances, buffer_offset))
 
