@@ -66,13 +66,14 @@ CHANGES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "copy_buffer": lambda ctx, buffer, fbo: ctx.copy_buffer(buffer, ctx.buffer(b"\1\2\3\4" * 16)),
     "a texture": lambda ctx, buffer, fbo: ctx.texture((4, 4), 4, b"\1\2\3\4" * 16).read_into(buffer),
     "another object for it": lambda ctx, buffer, fbo: ctx.external_buffer(buffer.glo, 64).write(b"\1\2\3\4"),
-    "transform": lambda ctx, buffer, fbo: (fbo.use(), captured(ctx, buffer)),
+    "transform": lambda ctx, buffer, fbo: captured(ctx, buffer, fbo),
     "a shader": lambda ctx, buffer, fbo: stored(ctx, buffer),
     "a shader of a scope": lambda ctx, buffer, fbo: stored_in_scope(ctx, buffer, fbo),
 }
 
 
-def captured(ctx: Any, buffer: Any) -> None:
+def captured(ctx: Any, buffer: Any, fbo: Any) -> None:
+    fbo.use()
     program = ctx.program("#version 330\nin int a; flat out int b;\nvoid main() { b = a; }", varyings=["b"])
     ctx.vertex_array(program, ctx.buffer(b"\1\2\3\4"), "a").transform(buffer, vertices=1)
 
