@@ -6,8 +6,9 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from glremote.protocol import commands as c
 from glremote.protocol.stacks import Span, Stack
@@ -19,6 +20,13 @@ from .zeroing import cleared, filled, zero_buffer, zeros
 Memory = memoryview | None
 
 
+class Part(NamedTuple):
+    """Of an answer: its size in bytes, and what writes it."""
+
+    size: int
+    fill: Callable[[memoryview], Any]
+
+
 class Answers(Protocol):
     """Where answers go."""
 
@@ -26,8 +34,8 @@ class Answers(Protocol):
         """The answer of an Ask."""
         ...
 
-    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None], of: c.Fetch | None = None) -> None:
-        """The answer of a Fetch: `fill` writes all of its `size` bytes; what it raises is the answer then."""
+    def data(self, ticket: int, parts: Sequence[Part], of: c.Fetch | None = None) -> None:
+        """The answer of a Fetch, in parts: each `fill` writes all of its `size` bytes; what it raises is the answer."""
         ...
 
     def error(self, ticket: int, error: Exception) -> None:
@@ -84,7 +92,26 @@ class Interpreter:
             self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
-        self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory), command)
+        pieces = (command,) if command.size <= PART else self._pieces(command)
+        self.answers.data(
+            command.ticket, [Part(piece.size, partial(fetches, self, piece)) for piece in pieces], command
+        )
+
+    def _pieces(self, k: c.Fetch) -> Iterator[c.Fetch]:
+        """A read of more than a part as several of less, where their bytes lie one behind the other."""
+        if isinstance(k, c.ReadBuffer):
+            for start in range(0, k.size, PART):
+                yield c.ReadBuffer(k.ticket, min(PART, k.size - start), k.buffer, k.offset + start)
+        elif isinstance(k, c.ReadFramebuffer) and self._is_whole(k) and (row := k.size // self._area(k)[3]) <= PART:
+            x, y, columns, rows = self._area(k)
+            some = PART // row
+            for start in range(0, rows, some):
+                count = min(some, rows - start)
+                fields = (k.components, k.attachment, k.alignment, k.clamp, k.dtype)
+                area = (x, y + start, columns, count)
+                yield c.ReadFramebuffer(k.ticket, count * row, k.framebuffer, area, *fields)
+        else:
+            yield k
 
     def __getitem__(self, handle: int) -> Any:
         try:
@@ -263,14 +290,21 @@ class Interpreter:
             self[k.buffer].read(0, k.offset)
 
     def read_framebuffer(self, k: c.ReadFramebuffer, memory: memoryview) -> None:
-        width, height = self.extents.get(k.framebuffer, (0, 0))
-        x, y, columns, rows = k.viewport or (0, 0, width, height)
-        within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height
-        pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
-        with filled(memory, whole=within and k.size == columns * rows * pixel):
+        with filled(memory, self._is_whole(k)):
             self[k.framebuffer].read_into(
                 memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
             )
+
+    def _area(self, k: c.ReadFramebuffer) -> tuple[int, int, int, int]:
+        return k.viewport or (0, 0, *self.extents.get(k.framebuffer, (0, 0)))
+
+    def _is_whole(self, k: c.ReadFramebuffer) -> bool:
+        """Whether a read has no byte that is not a pixel's."""
+        width, height = self.extents.get(k.framebuffer, (0, 0))
+        x, y, columns, rows = self._area(k)
+        pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
+        within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height
+        return within and k.size == columns * rows * pixel
 
     def make_external_texture(self, k: c.MakeExternalTexture) -> Any:
         self.unsure.add(k.handle)
@@ -315,6 +349,8 @@ class Failed:
         """There is nothing to release."""
 
 
+PART = 8 << 20
+"""An answer above this size goes in parts, so that it never needs the whole stack at once."""
 NO_NAME = 0xFFFFFFFF
 """What OpenGL has not given to any object; it counts from 1."""
 MOST_PIXELS = 0x7FFFFFFF
