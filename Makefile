@@ -3,7 +3,7 @@
 # make soak    random programs, plain and remote, until interrupted; `make soak ARGS="--seconds 60"` ends by itself
 # make check   ruff and mypy
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
-# make bench   how much slower programs are on a host of this machine; `make bench ARGS="--only draws --far"`, ...
+# make bench   workloads plainly and on a host, and how they compare; `make bench ARGS="--only draws --far"`
 # make clean   remove everything that these made
 #
 # Each makes .venv first, if it is not there, and sees to an EGL driver (prerequisites.py).

@@ -1,6 +1,6 @@
 """`make bench`: every workload plainly, on virgl and on hosts of ours in turn, and a table of how they compare.
 
-The exit status is 1 if a way came to other results than plain moderngl, or to none.
+The exit status is 1 if one of our hosts came to other results than plain moderngl, or to none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glremote.host.serving import LocalHost
 from .measuring import WORKLOADS, Measured, measure
 from .relay import Line, Relay
 from .table import NEAR, WEBSOCKET, table
-from .ways import VIRGL, RunFailed, Way, remote, virgl
+from .ways import VIRGL_SERVER, RunFailed, Way, remote, virgl
 
 LINES = Line(0.040, 100), Line(0.005, 1000)
 """What --far has between client and host."""
@@ -46,11 +46,11 @@ def read_names(context: click.Context, option: click.Parameter, text: str) -> li
 @click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Write all figures there.")
 def main(only: list[str], rounds: int, far: bool, far_rounds: int, timeout: float, file: Path | None) -> None:
     """Compare glremote with plain moderngl, and with Mesa's own remote driver where it is installed."""
-    console = Console(width=None if sys.stdout.isatty() else 220)
+    console = Console(width=None if sys.stdout.isatty() else 240)
     with contextlib.ExitStack() as stack:
         mesa = stack.enter_context(virgl())
         if mesa is None:
-            console.print(f"{VIRGL} is not installed, so there is no column of it (on Debian: virgl-server)")
+            console.print(f"{VIRGL_SERVER} is not installed, so there is no column of it (on Debian: virgl-server)")
         host = stack.enter_context(LocalHost())
         distant = [_distant(stack, host, line) for line in LINES] if far else []
         near = remote(NEAR, host.url, host.token, near=True)
@@ -80,7 +80,7 @@ def _tell_what_is_wrong(rows: Sequence[Measured], console: Console) -> bool:
         for name in row.wrong:
             why = row.failures.get(name, "its results are not those of plain moderngl")
             console.print(f"{row.name}, {name}: {escape(why)}", style="red")
-    return any(row.wrong for row in rows)
+    return any(row.is_wrong for row in rows)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .ways import PLAIN, Run, RunFailed, Way
+from .ways import PLAIN, VIRGL, Run, RunFailed, Way
 
 FOLDER = Path(__file__).with_name("workloads")
 WORKLOADS = {
@@ -81,6 +81,11 @@ class Measured:
     def wrong(self) -> list[str]:
         """The ways that came to other results, or to none."""
         return [name for name in self.runs if self.differs(name)] + list(self.failures)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether one of plain moderngl's or glremote's did; what Mesa's does is not ours to mend."""
+        return any(name != VIRGL for name in self.wrong)
 
     def figures(self) -> dict[str, Any]:
         """All of it, for JSON."""

@@ -8,16 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from .measuring import CONTROL, Measured, Quartiles
-from .ways import PLAIN
+from .ways import PLAIN, VIRGL
 
-NEAR, WEBSOCKET, VIRGL = "near", "websocket", "virgl"
+NEAR, WEBSOCKET = "near", "websocket"
 
 
 def table(rows: Sequence[Measured], far: Sequence[str]) -> Table:
     """All workloads; `far` names the ways over distant lines."""
     shown = Table(caption="ratios are to plain's total of the same round: the median, and in brackets the quartiles")
     shown.add_column("workload")
-    for name in ("plain s", CONTROL, VIRGL, NEAR, WEBSOCKET, "process s", "near"):
+    for name in ("plain s", CONTROL, VIRGL, NEAR, WEBSOCKET, "process s", "near's"):
         shown.add_column(name, justify="right", no_wrap=True)
     for name in ("MB up", "MB down", "waits", "reads", "buffers", "commands"):
         shown.add_column(name, justify="right")

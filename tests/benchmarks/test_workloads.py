@@ -58,7 +58,7 @@ def test_ratios_are_of_one_round() -> None:
 def test_what_is_wrong_is_red() -> None:
     runs = {"plain": [run(1)], "control": [run(1)], NEAR: [run(1, "other")], WEBSOCKET: [run(1)]}
     measured = Measured("draws", runs, {"virgl": "exit status 1"})
-    assert measured.wrong == [NEAR, "virgl"]
+    assert measured.wrong == [NEAR, "virgl"] and measured.is_wrong
     console = Console(width=200, color_system="standard", force_terminal=True)
     with console.capture() as capture:
         console.print(table([measured], ["far"]))

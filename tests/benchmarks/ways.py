@@ -21,7 +21,8 @@ from pathlib import Path
 from glremote.device.devices import Traffic
 
 ROOT = Path(__file__).resolve().parents[2]
-VIRGL = "virgl_test_server"
+VIRGL = "virgl"
+VIRGL_SERVER = "virgl_test_server"
 VIRGL_SOCKET = "/tmp/.virgl_test"
 START_TIMEOUT = 10.0
 
@@ -84,15 +85,15 @@ def virgl() -> Iterator[Way | None]:
 
     The client finds it at one path only, before Mesa 23; so one that is there already is used, and not replaced.
     """
-    if shutil.which(VIRGL) is None:
+    if shutil.which(VIRGL_SERVER) is None:
         yield None
         return
-    way = Way("virgl", variables={"LIBGL_ALWAYS_SOFTWARE": "1", "GALLIUM_DRIVER": "virpipe"})
+    way = Way(VIRGL, variables={"LIBGL_ALWAYS_SOFTWARE": "1", "GALLIUM_DRIVER": "virpipe"})
     if _listens(VIRGL_SOCKET):
         yield way
         return
     nothing = subprocess.DEVNULL
-    server = subprocess.Popen([VIRGL, "--use-egl-surfaceless"], stdin=nothing, stdout=nothing, stderr=nothing)
+    server = subprocess.Popen([VIRGL_SERVER, "--use-egl-surfaceless"], stdin=nothing, stdout=nothing, stderr=nothing)
     try:
         deadline = time.monotonic() + START_TIMEOUT
         while not _listens(VIRGL_SOCKET) and server.poll() is None and time.monotonic() < deadline:
