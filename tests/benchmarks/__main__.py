@@ -59,12 +59,11 @@ def main(only: list[str], rounds: int, far: bool, far_rounds: int, timeout: floa
         try:
             for name in track(only, console=Console(stderr=True)):
                 rows.append(measure(name, ways, rounds, distant, far_rounds, timeout))
+                if file is not None:  # again and again: it is not lost when the rest is interrupted
+                    _write(file, rows, rounds)
         except RunFailed as error:
             raise click.ClickException(str(error)) from None
     console.print(table(rows, [way.name for way in distant]))
-    if file is not None:
-        machine = {"processors": os.cpu_count(), "rounds": rounds}
-        file.write_text(json.dumps({**machine, "workloads": {row.name: row.figures() for row in rows}}, indent=1))
     sys.exit(_tell_what_is_wrong(rows, console))
 
 
@@ -73,6 +72,11 @@ def _distant(stack: contextlib.ExitStack, host: LocalHost, line: Line) -> Way:
     assert port is not None
     relay = stack.enter_context(Relay(line, port))
     return remote(str(line), f"ws://127.0.0.1:{relay.port}", host.token)
+
+
+def _write(file: Path, rows: Sequence[Measured], rounds: int) -> None:
+    machine = {"processors": os.cpu_count(), "rounds": rounds}
+    file.write_text(json.dumps({**machine, "workloads": {row.name: row.figures() for row in rows}}, indent=1))
 
 
 def _tell_what_is_wrong(rows: Sequence[Measured], console: Console) -> bool:
