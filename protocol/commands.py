@@ -813,7 +813,7 @@ class FramebufferReadInto(Do, tag=111):
 
 
 class MakeProgram(Make, tag=120):
-    """`Context.program` and `Context.compute_shader`; what it raised is told by ReflectProgram.
+    """`Context.program` and `Context.compute_shader`; what it raised is told by ReflectProgram, or by CheckReflection.
 
     `sources`: vertex, fragment, geometry, tessellation control and evaluation, compute, task and mesh shader.
     GLSL is UTF-8, its includes resolved; SPIR-V is told by its magic number, as moderngl tells it.
@@ -830,6 +830,16 @@ class ReflectProgram(Ask, tag=121):
     """Answered with the program's Reflection, or with what making it raised"""
 
     program: ProgramHandle
+
+
+class CheckReflection(Do, tag=131):
+    """Right behind MakeProgram, by a client that knows the Reflection already: a fault unless this is its hash.
+
+    What making the program raised is that fault too.
+    """
+
+    program: ProgramHandle
+    hash: bytes
 
 
 class SetUniform(Do, tag=122):

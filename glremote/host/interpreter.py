@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from glremote.protocol import commands as c
+from glremote.protocol.messages import value_bytes
+from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Span, Stack
 
 from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE, OpenGL
@@ -41,6 +43,10 @@ class Answers(Protocol):
     def error(self, ticket: int, error: Exception) -> None:
         """The exception that an Ask or a Fetch is answered with."""
         ...
+
+
+class OtherReflection(Exception):
+    """What the client knows of a program is not so."""
 
 
 class NotThere(Exception):
@@ -249,9 +255,13 @@ class Interpreter:
         if (error := self.failures.pop(handle, None)) is not None:
             raise error
 
-    def reflect_program(self, k: c.ReflectProgram) -> Any:
+    def reflect_program(self, k: c.ReflectProgram | c.CheckReflection) -> Any:
         self.failure(k.program)
         return reflect(self.context, self.names[k.program], *self.members[k.program])
+
+    def check_reflection(self, k: c.CheckReflection) -> None:
+        if fingerprint(value_bytes(self.reflect_program(k))) != k.hash:
+            raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
     def name(self, handle: int | None) -> int:
         """OpenGL's name of an object; one that nothing has where the client knows none."""
@@ -479,6 +489,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.FramebufferReadInto: lambda i, k: i[k.framebuffer].read_into(
         i[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
     ),
+    c.CheckReflection: Interpreter.check_reflection,
     c.SetUniform: Interpreter.set_uniform,
     c.SetUniformBlockBinding: lambda i, k: i.context._set_ubo_binding(i.name(k.program), k.index, k.binding),
     c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),

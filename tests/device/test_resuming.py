@@ -15,7 +15,7 @@ from glremote.host.serving import LocalHost
 from glremote.link import websocket
 from glremote.link.links import Link
 from glremote.protocol.errors import DeviceLost, NotAdmitted
-from glremote.recording import programs
+from tests.conftest import know_nothing
 from tests.faulty import CuttingHost, cut, cut_after
 
 STEPS = 6
@@ -51,7 +51,7 @@ def work(ctx: moderngl.Context) -> str:
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[str, int, int, int]:
     """The digest, the bytes of the greeting, all bytes, and how many buffers ran."""
-    programs.SEEN.clear()
+    know_nothing()
     host = CuttingHost([])
     ctx = glremote.instance().connect(host.connect, "in-process", "a test")
     traffic = glremote.device(ctx).measure()
