@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from moderngl import Error
 
+from glremote.device.waiting import Pending
 from glremote.protocol import commands as c
 from glremote.protocol.buffers import LARGEST_DATA
 
@@ -67,6 +68,10 @@ class Buffer(Recorded):
             raise self._unmappable(size)
         found = self.ahead.take(self, size, offset)
         return self.recorder.fetch(c.ReadBuffer, size, self.handle, offset) if found is None else found
+
+    def fetch_ahead(self) -> Pending | None:
+        """All of it, before it is asked for: see ahead.py."""
+        return self.recorder.fetch_ahead(c.ReadBuffer, self.length, self.handle, 0)
 
     def read_into(self, data: Any, size: Any, offset: Any, write_offset: Any) -> None:
         """The same into writable memory."""
