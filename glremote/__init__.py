@@ -6,15 +6,15 @@
 See README.md; the words used here are those of its glossary.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .device.devices import LocalDevice, Traffic
 from .device.remote import RemoteDevice
 from .front import (
     ReadFuture,
-    array,
     command_buffer,
     create_context,
     device,
-    image,
     instance,
     read_async,
 )
@@ -36,6 +36,9 @@ from .protocol.errors import (
 )
 from .recording.faults import Fault
 from .version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .images import array, image
 
 __all__ = [
     "BufferTooLarge",
@@ -66,3 +69,12 @@ __all__ = [
     "instance",
     "read_async",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`array` and `image`: they bring numpy and Pillow, which take longer to import than all of ours."""
+    if name in ("array", "image"):
+        from . import images
+
+        return getattr(images, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

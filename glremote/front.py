@@ -14,13 +14,12 @@ from glremote.protocol.errors import Inherited
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
 from .device.waiting import Pending
-from .images import array, image
 from .instance import instance
 from .recording.context import Context
 from .recording.faults import raise_error
 from .recording.recorder import Recorder
 
-__all__ = ["ReadFuture", "array", "command_buffer", "create_context", "device", "image", "instance", "read_async"]
+__all__ = ["ReadFuture", "command_buffer", "create_context", "device", "instance", "read_async"]
 
 
 def create_context(

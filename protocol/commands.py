@@ -16,6 +16,7 @@ Bulk data is not inside a command: a `Span` names its place in the upward stack.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -95,6 +96,8 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unk
     """What all commands are: frozen, dumb, and printed on one line."""
 
     makes: ClassVar[str] = ""
+    skips: ClassVar[bool] = False
+    """Whether it is not sent where it sets what is set: it cannot fail then, and nothing else writes that state."""
 
 
 class Make(Command):
@@ -845,6 +848,7 @@ class CheckReflection(Do, tag=131):
 class SetUniform(Do, tag=122):
     """`Uniform.write`: `data` is what glUniform takes, `array_length * element_size` bytes"""
 
+    skips = True
     program: ProgramHandle
     location: Int32
     gl_type: Enum
@@ -1084,6 +1088,7 @@ class SamplerClear(Do, tag=182):
 class SamplerRepeatX(Do, tag=183):
     """`Sampler.repeat_x = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: bool
 
@@ -1091,6 +1096,7 @@ class SamplerRepeatX(Do, tag=183):
 class SamplerRepeatY(Do, tag=184):
     """`Sampler.repeat_y = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: bool
 
@@ -1098,6 +1104,7 @@ class SamplerRepeatY(Do, tag=184):
 class SamplerRepeatZ(Do, tag=185):
     """`Sampler.repeat_z = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: bool
 
@@ -1112,6 +1119,7 @@ class SamplerFilter(Do, tag=186):
 class SamplerCompareFunc(Do, tag=187):
     """`Sampler.compare_func = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: str
 
@@ -1119,6 +1127,7 @@ class SamplerCompareFunc(Do, tag=187):
 class SamplerAnisotropy(Do, tag=188):
     """`Sampler.anisotropy = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: float
 
@@ -1133,6 +1142,7 @@ class SamplerBorderColor(Do, tag=189):
 class SamplerMinLod(Do, tag=190):
     """`Sampler.min_lod = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: float
 
@@ -1140,6 +1150,7 @@ class SamplerMinLod(Do, tag=190):
 class SamplerMaxLod(Do, tag=191):
     """`Sampler.max_lod = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: float
 
@@ -1227,8 +1238,14 @@ def _text(hint: Any) -> str:
     return f"{origin.__name__}[{', '.join(inner)}]" if origin in (tuple, list, dict) else "|".join(inner)
 
 
-ROWS: dict[int, int] = {
-    number: int.from_bytes(hashlib.sha256(row(command).encode()).digest()[:4], "big")
-    for number, command in COMMANDS.items()
-}
-"""A hash of each row, by number. A client works with any host that has the client's rows unchanged."""
+
+@cache
+def rows() -> dict[int, int]:
+    """A hash of each row, by number. A client works with any host that has the client's rows unchanged.
+
+    Found out when it is first asked for: a client has time for it while the host's greeting is on its way.
+    """
+    return {
+        number: int.from_bytes(hashlib.sha256(row(command).encode()).digest()[:4], "big")
+        for number, command in COMMANDS.items()
+    }

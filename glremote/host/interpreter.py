@@ -67,10 +67,13 @@ class Interpreter:
         self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
+        self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
     def run(self, command: c.Command) -> None:
         """Run one command. Raises what moderngl raises, unless an answer can carry it."""
+        if self.unwritten:
+            self.settle(command)
         kind = type(command)
         if (does := DOES.get(kind)) is not None:
             does(self, command)
@@ -98,19 +101,19 @@ class Interpreter:
             self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
-        pieces = (command,) if command.size <= PART else self._pieces(command)
+        pieces = (command,) if command.size <= PIECE else self._pieces(command)
         self.answers.data(
             command.ticket, [Part(piece.size, partial(fetches, self, piece)) for piece in pieces], command
         )
 
     def _pieces(self, k: c.Fetch) -> Iterator[c.Fetch]:
-        """A read of more than a part as several of less, where their bytes lie one behind the other."""
+        """A large read as several smaller ones, where their bytes lie one behind the other."""
         if isinstance(k, c.ReadBuffer):
-            for start in range(0, k.size, PART):
-                yield c.ReadBuffer(k.ticket, min(PART, k.size - start), k.buffer, k.offset + start)
-        elif isinstance(k, c.ReadFramebuffer) and self._is_whole(k) and (row := k.size // self._area(k)[3]) <= PART:
+            for start in range(0, k.size, PIECE):
+                yield c.ReadBuffer(k.ticket, min(PIECE, k.size - start), k.buffer, k.offset + start)
+        elif isinstance(k, c.ReadFramebuffer) and self._is_whole(k) and (row := k.size // self._area(k)[3]) <= PIECE:
             x, y, columns, rows = self._area(k)
-            some = PART // row
+            some = PIECE // row
             for start in range(0, rows, some):
                 count = min(some, rows - start)
                 fields = (k.components, k.attachment, k.alignment, k.clamp, k.dtype)
@@ -149,13 +152,25 @@ class Interpreter:
         if k.data is not None:
             return self.context.buffer(self.data(k.data), 0, k.dynamic)
         made = self.context.buffer(None, k.reserve, k.dynamic)
-        if k.reserve > 0:
-            zero_buffer(made[0])
+        self.unwritten[k.handle] = 0
         return made
 
     def orphan(self, k: c.BufferOrphan) -> None:
         self[k.buffer].orphan(k.length)
-        zero_buffer(self[k.buffer])
+        self.unwritten[k.buffer] = 0
+
+    def write_buffer(self, k: c.BufferWrite) -> None:
+        self[k.buffer].write(self.data(k.data), k.offset)
+        if k.buffer in self.unwritten:
+            self.unwritten[k.buffer] = max(self.unwritten[k.buffer], k.offset + k.data.size)
+
+    def settle(self, command: c.Command) -> None:
+        """Zero what new buffers do not have yet, unless the command goes on with writing one: to do both is in vain."""
+        writes = command.buffer if isinstance(command, c.BufferWrite) else 0
+        for handle, end in list(self.unwritten.items()):
+            if handle != writes or command.offset > end:  # type: ignore[attr-defined]
+                zero_buffer(self[handle], end)
+                del self.unwritten[handle]
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
@@ -361,6 +376,8 @@ class Failed:
 
 PART = 8 << 20
 """An answer above this size goes in parts, so that it never needs the whole stack at once."""
+PIECE = 2 << 20
+"""A read above this size is made in pieces, where it can be: the client takes one while OpenGL gives the next."""
 NO_NAME = 0xFFFFFFFF
 """What OpenGL has not given to any object; it counts from 1."""
 MOST_PIXELS = 0x7FFFFFFF
@@ -453,7 +470,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.ClearErrors: lambda i, k: i.context.clear_errors(),
     c.CopyBuffer: lambda i, k: i.context.copy_buffer(i[k.dst], i[k.src], k.size, k.read_offset, k.write_offset),
     c.CopyFramebuffer: lambda i, k: i.context.copy_framebuffer(i[k.dst], i[k.src]),
-    c.BufferWrite: lambda i, k: i[k.buffer].write(i.data(k.data), k.offset),
+    c.BufferWrite: Interpreter.write_buffer,
     c.BufferWriteChunks: lambda i, k: i[k.buffer].write_chunks(i.data(k.data), k.start, k.step, k.count),
     c.BufferClear: lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)),
     c.BufferOrphan: Interpreter.orphan,

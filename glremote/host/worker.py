@@ -21,7 +21,7 @@ import moderngl
 from moderngl import mgl  # type: ignore[attr-defined]
 
 from glremote.link.pace import Pace
-from glremote.protocol import handshake
+from glremote.protocol import buffers, handshake
 from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
 from glremote.protocol.errors import ProtocolError
@@ -83,6 +83,8 @@ class Worker:
         self.checker = Checker(self.session.reads)
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
+        buffers.prepare()
+        handshake.prepare()
         self.buffers_run = 0
         self._greeted = False
         self._buffers: deque[tuple[Buffer, memoryview]] = deque()

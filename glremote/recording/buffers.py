@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .context import Context
 
 
+PIECE = 2 << 20
+"""Bytes that are written at once: the host gives OpenGL one piece while we copy the next."""
+
+
 class Buffer(Recorded):
     """A buffer of `length` bytes. `source`: the one that OpenGL has, where this is another object for it."""
 
@@ -52,8 +56,8 @@ class Buffer(Recorded):
     def push(self, data: a.Data, offset: int) -> None:
         """Record the writes of data that fits."""
         self.ahead.change()
-        for start in range(0, len(data) or 1, LARGEST_DATA):
-            piece = data[start : start + LARGEST_DATA]
+        for start in range(0, len(data) or 1, PIECE):
+            piece = data[start : start + PIECE]
             span = self.recorder.push(piece, self.handle, offset + start)
             self.recorder.record(c.BufferWrite(self.handle, span, offset + start), len(piece))
 

@@ -96,6 +96,8 @@ class Program(Recorded):
     def write_uniform(self, location: int, gl_type: int, array_length: int, element_size: int, data: bytes) -> None:
         """Record a uniform's new value, and remember it unless the driver refuses it."""
         command = c.SetUniform(self.handle, location, gl_type, array_length, element_size, data)
+        if self.writes.get(location) == command and self.recorder.skips and not self.released:
+            return  # what the driver refused is not among the writes
         self.recorder.record(command, len(data))
         if gl_type not in UNIFORM_LOOKUP_TABLE or self.released:
             return

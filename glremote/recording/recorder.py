@@ -103,6 +103,11 @@ class Recorder:
         if len(self._commands) >= FULL or self._weight >= FULL_DATA or self._block is not None:
             self._full()
 
+    @property
+    def skips(self) -> bool:
+        """Whether a call that sets what is set may be left out: a block says all that it sets, and alerts are heard."""
+        return self._block is None and not self._alert
+
     def record_end(self, command: Command) -> None:
         """Record what ends a `with` block. While an exception leaves the block, a fault does not take its place."""
         if sys.exc_info()[1] is not None and (self._fault is not None or self.device.lost is not None):
