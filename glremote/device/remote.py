@@ -25,7 +25,7 @@ from typing import Any
 
 from glremote.link import near
 from glremote.link.links import Link, LinkBroken
-from glremote.link.pace import Pace
+from glremote.link.pace import FAR, Pace
 from glremote.link.pump import Watch, pump
 from glremote.protocol import handshake
 from glremote.protocol.errors import (
@@ -100,11 +100,11 @@ class RemoteDevice:
         self._reconnecting = self._closing = False
         self.road = Road(connector)
         try:
-            distance = self.road.link.distance
-            self._pace = Pace(distance, time.perf_counter())
+            self.distance = self.road.link.distance
+            self._pace = Pace(self.distance, time.perf_counter())
             if self._pace.level:
                 threading.Thread(target=prepare, daemon=True).start()  # while the host's greeting is on its way
-            self.greeting = greet(self.road.link, host, handshake.hello(software, moderngl, require, distance))
+            self.greeting = greet(self.road.link, host, handshake.hello(software, moderngl, require, self.distance))
             self.driver = self.greeting.driver
             offer = self.greeting.near if allow_near else None
             self._session = self._begin(near.connect(offer, self.greeting.stack_size))
@@ -140,6 +140,11 @@ class RemoteDevice:
     def near(self) -> bool:
         """Whether everything goes past the gateway, and through shared memory."""
         return self.road.near
+
+    @property
+    def far(self) -> bool:
+        """Whether a round trip takes so long that it is worth work to be spared one."""
+        return self.distance >= FAR and not self.near
 
     @property
     def renderer(self) -> str:

@@ -6,9 +6,9 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from glremote.protocol import commands as c
 from glremote.protocol.messages import value_bytes
@@ -22,11 +22,8 @@ from .zeroing import cleared, filled, zero_buffer, zeros
 Memory = memoryview | None
 
 
-class Part(NamedTuple):
-    """Of an answer: its size in bytes, and what writes it."""
-
-    size: int
-    fill: Callable[[memoryview], Any]
+Part = tuple[int, Callable[[memoryview], Any]]
+"""Of an answer: its size in bytes, and what writes them."""
 
 
 class Answers(Protocol):
@@ -36,8 +33,8 @@ class Answers(Protocol):
         """The answer of an Ask."""
         ...
 
-    def data(self, ticket: int, parts: Sequence[Part], of: c.Fetch | None = None) -> None:
-        """The answer of a Fetch, in parts: each `fill` writes all of its `size` bytes; what it raises is the answer."""
+    def data(self, ticket: int, total: int, parts: Iterable[Part], of: c.Fetch | None = None) -> None:
+        """The answer of a Fetch, `total` bytes in parts; what writing one raises is the answer."""
         ...
 
     def error(self, ticket: int, error: Exception) -> None:
@@ -101,10 +98,12 @@ class Interpreter:
             self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
-        pieces = (command,) if command.size <= PIECE else self._pieces(command)
-        self.answers.data(
-            command.ticket, [Part(piece.size, partial(fetches, self, piece)) for piece in pieces], command
-        )
+        size = command.size
+        if size <= PIECE:
+            parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
+        else:
+            parts = [(piece.size, partial(fetches, self, piece)) for piece in self._pieces(command)]
+        self.answers.data(command.ticket, size, parts, command)
 
     def _pieces(self, k: c.Fetch) -> Iterator[c.Fetch]:
         """A large read as several smaller ones, where their bytes lie one behind the other."""

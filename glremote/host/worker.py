@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -239,11 +239,11 @@ class Worker:
     def value(self, ticket: int, value: Any) -> None:
         """The answer of an Ask."""
         data = value_bytes(value)
-        self.data(ticket, [Part(len(data), lambda memory: memory.__setitem__(slice(None), data))])
+        self.data(ticket, len(data), ((len(data), lambda memory: memory.__setitem__(slice(None), data)),))
 
-    def data(self, ticket: int, parts: Sequence[Part], of: Fetch | None = None) -> None:
+    def data(self, ticket: int, total: int, parts: Iterable[Part], of: Fetch | None = None) -> None:
         """The answer of a Fetch: written straight into the stack; what is larger than a part is sent from there."""
-        total, start = sum(part.size for part in parts), 0
+        start = 0
         for size, fill in parts:
             span = self._reserve(size) if size <= PART else None
             memory = memoryview(bytearray(size)) if span is None else self.session.writes.view(span)

@@ -183,8 +183,13 @@ class Recorder:
         return pending.data()
 
     def fetch_ahead(self, kind: type[Fetch], size: int, *fields: Any) -> Pending | None:
-        """Record a Fetch that nobody asked for yet; `taken` gives its bytes. None where that is not possible now."""
-        if self._block is not None or size > buffers.LARGEST_FETCH or self.device.outstanding() >= OUTSTANDING:
+        """Record a Fetch that nobody asked for yet; `taken` gives its bytes. None where it does not pay, or cannot be.
+
+        Near it does not pay: the host would stand still for the pixels, and the client copy them twice.
+        """
+        if not self.device.far or self._block is not None:
+            return None
+        if size > buffers.LARGEST_FETCH or self.device.outstanding() >= OUTSTANDING:
             return None
         pending = Pending()
         self._ask(pending, kind, size, *fields)

@@ -9,8 +9,17 @@ import moderngl
 import pytest
 
 import glremote
+from glremote.device.remote import RemoteDevice
 
 RING = 3
+
+
+@pytest.fixture(autouse=True)
+def far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every host is far."""
+    monkeypatch.setattr(RemoteDevice, "far", True)
+
+
 STORES = """#version 430
 layout (local_size_x = 1) in;
 layout (std430, binding = 0) buffer Out { uint first; };
@@ -124,3 +133,10 @@ def test_parts_and_blocks_are_read_as_ever(ctx: Any) -> None:
             fbo.read_into(buffer, components=4)
         assert buffer.read(8, 4) == bytes([frame]) * 8
         assert buffer.read() == buffer.read() == bytes([frame]) * 64
+
+
+def test_near_nothing_is_fetched_ahead(near_by: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RemoteDevice, "far", False)
+    device: Any = glremote.device(near_by)
+    assert shades(near_by, 12, lambda buffer: buffer.read()) == list(range(9))
+    assert device.measure().waits >= 9
