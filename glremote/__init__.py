@@ -10,6 +10,7 @@ from .device.devices import LocalDevice, Traffic
 from .device.remote import RemoteDevice
 from .front import (
     ReadFuture,
+    Recording,
     array,
     command_buffer,
     create_context,
@@ -17,10 +18,12 @@ from .front import (
     image,
     instance,
     read_async,
+    record,
 )
 from .protocol.errors import (
     BufferTooLarge,
     CallError,
+    CannotReplay,
     DeviceLost,
     Error,
     ForeignName,
@@ -40,6 +43,7 @@ from .version import VERSION as __version__
 __all__ = [
     "BufferTooLarge",
     "CallError",
+    "CannotReplay",
     "DeviceLost",
     "Error",
     "Fault",
@@ -52,6 +56,7 @@ __all__ = [
     "NotAdmitted",
     "ProtocolError",
     "ReadFuture",
+    "Recording",
     "RemoteDevice",
     "TooLarge",
     "Traffic",
@@ -65,4 +70,5 @@ __all__ = [
     "image",
     "instance",
     "read_async",
+    "record",
 ]
