@@ -107,8 +107,8 @@ def record(
     """
     if isinstance(ctx.mglo, Context):
         if calls is None:
-            return record_kept(ctx.mglo)
-        with record_kept(ctx.mglo) as made:
+            return record_kept(ctx.mglo, ctx)
+        with record_kept(ctx.mglo, ctx) as made:
             calls()
         return made
     if calls is None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import moderngl
+
 from glremote.protocol import commands as c
 from glremote.protocol.buffers import Names, text
 from glremote.protocol.errors import CannotReplay
@@ -17,6 +19,7 @@ from glremote.protocol.errors import CannotReplay
 from .blocks import KeptBlock
 from .buffers import Buffer
 from .faults import Fault, is_made
+from .framebuffers import Framebuffer
 from .objects import Recorded
 from .recorder import FULL, FULL_DATA
 from .traces import Trace
@@ -33,8 +36,10 @@ class KeptCommands(Recorded):
 
     name = "glremote.Recording"
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, facade: moderngl.Context) -> None:
         super().__init__(context)
+        self._facade = facade
+        self._framebuffer: Any = None  # moderngl's own, which a replay makes `ctx.fbo`
         self._weight = 0
         self._named: list[tuple[Recorded, c.Command]] = []  # each object, with the first command that names it
         self._traces: list[Trace] | None = None  # None until the block has ended
@@ -45,6 +50,8 @@ class KeptCommands(Recorded):
         block.end()
         self._traces = block.traces
         self._weight = WEIGHT * len(block.commands)
+        if any(type(command) is Framebuffer.uses for command in block.commands):
+            self._framebuffer = self._facade.fbo
         objects = self.recorder.objects
         for handle, command in Names(block.commands).handles.items():
             if (thing := objects.get(handle)) is not None:  # all but the default framebuffer
@@ -71,6 +78,8 @@ class KeptCommands(Recorded):
         for thing, _ in self._named:
             if type(thing) is Buffer:
                 thing.ahead.change()
+        if self._framebuffer is not None:
+            self._facade.fbo = self._framebuffer
         for trace in self._traces:
             trace.apply()
         for thing, command in self._followed:
@@ -78,11 +87,11 @@ class KeptCommands(Recorded):
 
 
 @contextmanager
-def record(context: Context) -> Iterator[KeptCommands]:
+def record(context: Context, facade: moderngl.Context) -> Iterator[KeptCommands]:
     """One command buffer of what is recorded inside, which is kept; an exception leaves it unsent."""
     recorder = context.recorder
     recorder.check_outside()
-    made = KeptCommands(context)
+    made, bound = KeptCommands(context, facade), facade.fbo
     try:
         with recorder.block(KeptBlock):
             block = recorder.keeps
@@ -90,6 +99,7 @@ def record(context: Context) -> Iterator[KeptCommands]:
             yield made
             made.keep(block)
     except BaseException:
+        facade.fbo = bound
         if is_made(made):
             made.never_made(Fault("`with glremote.record(...)` was left by an exception"))
         raise
