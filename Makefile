@@ -3,6 +3,7 @@
 # make soak    random programs, plain and remote, until interrupted; `make soak ARGS="--seconds 60"` ends by itself
 # make check   ruff and mypy
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
+# make bench   workloads plainly and on a host, and how they compare; `make bench ARGS="--only draws --far"`
 # make clean   remove everything that these made
 #
 # Each makes .venv first, if it is not there, and sees to an EGL driver (prerequisites.py).
@@ -10,7 +11,7 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test soak check conformance clean
+.PHONY: run test soak check conformance bench clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
@@ -27,6 +28,9 @@ check: $(READY)
 
 conformance: $(READY)
 	@.venv/bin/python -m tests.conformance $(ARGS)
+
+bench: $(READY)
+	@.venv/bin/python -m tests.benchmarks $(ARGS)
 
 $(READY): setup.cfg pyproject.toml prerequisites.py
 	@$(PYTHON) prerequisites.py

@@ -6,16 +6,16 @@
 See README.md; the words used here are those of its glossary.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .device.devices import LocalDevice, Traffic
 from .device.remote import RemoteDevice
 from .front import (
     ReadFuture,
     Recording,
-    array,
     command_buffer,
     create_context,
     device,
-    image,
     instance,
     read_async,
     record,
@@ -39,6 +39,9 @@ from .protocol.errors import (
 )
 from .recording.faults import Fault
 from .version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .images import array, image
 
 __all__ = [
     "BufferTooLarge",
@@ -72,3 +75,12 @@ __all__ = [
     "read_async",
     "record",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`array` and `image`: they bring numpy and Pillow, which take longer to import than all of ours."""
+    if name in ("array", "image"):
+        from . import images
+
+        return getattr(images, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,6 @@ from glremote.protocol.errors import CannotReplay, Inherited
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
 from .device.waiting import Pending
-from .images import array, image
 from .instance import instance
 from .recording.context import Context
 from .recording.faults import raise_error
@@ -22,8 +21,7 @@ from .recording.recorder import Recorder
 from .recording.replays import record as record_kept
 
 __all__ = [
-    "ReadFuture", "Recording", "array", "command_buffer", "create_context", "device", "image", "instance", "read_async",
-    "record",
+    "ReadFuture", "Recording", "command_buffer", "create_context", "device", "instance", "read_async", "record",
 ]  # fmt: skip
 
 

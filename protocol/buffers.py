@@ -10,6 +10,7 @@ makes and frees), span and size. A buffer that is refused ends its session, sinc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import takewhile
 from typing import Any, get_args
 
@@ -40,7 +41,18 @@ LARGEST_FETCH = 1 << 30
 """Bytes that one Fetch may ask for."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[AnyCommand])
+
+
+@cache
+def _decoder() -> msgspec.msgpack.Decoder[list[Command]]:
+    """Made when it is first needed: a client never decodes commands, and it takes longer than opening a session."""
+    return msgspec.msgpack.Decoder(list[AnyCommand])
+
+
+def prepare() -> None:
+    """Do now what `decode` needs: a host does it while it waits for a client."""
+    _decoder()
+
 
 
 def encode(commands: Sequence[Command]) -> bytes:
@@ -53,7 +65,7 @@ def decode(body: bytes | memoryview) -> list[Command]:
     if len(body) > LARGEST:
         raise ProtocolError(f"a command buffer of {len(body)} bytes; the greatest has {LARGEST}")
     try:
-        return _decoder.decode(body)
+        return _decoder().decode(body)
     except msgspec.DecodeError as error:
         raise ProtocolError(f"not a command buffer: {error}") from None
     except RecursionError:
@@ -90,6 +102,7 @@ class Checker:
         self.kinds: dict[int, str] = {DEFAULT_FRAMEBUFFER: "framebuffer"}
         self.stack = stack
         self.largest_fetch = largest_fetch
+        self._tests = _every_test()
         self.data = 0
         """Bytes of the spans of the buffer that was checked last."""
         self._commands: Sequence[Command] = ()  # of the buffer that is checked
@@ -102,7 +115,7 @@ class Checker:
         self._commands = commands
         for index, command in enumerate(commands):
             try:
-                for test in _TESTS[type(command)]:
+                for test in self._tests[type(command)]:
                     test(self, command)
             except ProtocolError as error:
                 raise ProtocolError(f"command {index} of the buffer, {text(command)}: {error}") from None
@@ -153,7 +166,7 @@ class Names(Checker):
         self.handles: dict[int, Command] = {}
         self.spans: set[Span] = set()
         for self._command in commands:
-            for test in _FIELD_TESTS[type(self._command)]:
+            for test in _field_tests(type(self._command)):
                 test(self, self._command)
 
     def handle(self, handle: int, kinds: frozenset[str]) -> None:
@@ -190,6 +203,7 @@ def _value_test(hint: Any) -> Test | None:
     return None
 
 
+@cache
 def _field_tests(struct: type[msgspec.Struct]) -> list[Test]:
     def of(name: str, inner: Test) -> Test:
         return lambda checker, owner: inner(checker, getattr(owner, name))
@@ -198,7 +212,7 @@ def _field_tests(struct: type[msgspec.Struct]) -> list[Test]:
 
 
 def _tests(command: type[Command]) -> list[Test]:
-    tests = [*_FIELD_TESTS[command]]
+    tests = [*_field_tests(command)]
     if issubclass(command, Make):
         tests.append(Checker.make)
     if issubclass(command, Fetch):
@@ -212,6 +226,8 @@ def _tests(command: type[Command]) -> list[Test]:
     return tests
 
 
-_FIELD_TESTS: dict[type[Command], list[Test]] = {command: _field_tests(command) for command in COMMANDS.values()}
-_TESTS: dict[type[Command], list[Test]] = {command: _tests(command) for command in COMMANDS.values()}
+@cache
+def _every_test() -> dict[type[Command], list[Test]]:
+    """By command. As with the decoder: only a host needs them."""
+    return {command: _tests(command) for command in COMMANDS.values()}
 

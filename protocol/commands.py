@@ -16,6 +16,7 @@ Bulk data is not inside a command: a `Span` names its place in the upward stack.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -99,6 +100,8 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unk
     """What all commands are: frozen, dumb, and printed on one line."""
 
     makes: ClassVar[str] = ""
+    skips: ClassVar[bool] = False
+    """Whether it is not sent where it sets what is set: it cannot fail then, and nothing else writes that state."""
 
 
 class Make(Command):
@@ -817,7 +820,7 @@ class FramebufferReadInto(Do, tag=111):
 
 
 class MakeProgram(Make, tag=120):
-    """`Context.program` and `Context.compute_shader`; what it raised is told by ReflectProgram.
+    """`Context.program` and `Context.compute_shader`; what it raised is told by ReflectProgram, or by CheckReflection.
 
     `sources`: vertex, fragment, geometry, tessellation control and evaluation, compute, task and mesh shader.
     GLSL is UTF-8, its includes resolved; SPIR-V is told by its magic number, as moderngl tells it.
@@ -836,9 +839,20 @@ class ReflectProgram(Ask, tag=121):
     program: ProgramHandle
 
 
+class CheckReflection(Do, tag=131):
+    """Right behind MakeProgram, by a client that knows the Reflection already: a fault unless this is its hash.
+
+    What making the program raised is that fault too.
+    """
+
+    program: ProgramHandle
+    hash: bytes
+
+
 class SetUniform(Do, tag=122):
     """`Uniform.write`: `data` is what glUniform takes, `array_length * element_size` bytes"""
 
+    skips = True
     program: ProgramHandle
     location: Int32
     gl_type: Enum
@@ -1078,6 +1092,7 @@ class SamplerClear(Do, tag=182):
 class SamplerRepeatX(Do, tag=183):
     """`Sampler.repeat_x = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: bool
 
@@ -1085,6 +1100,7 @@ class SamplerRepeatX(Do, tag=183):
 class SamplerRepeatY(Do, tag=184):
     """`Sampler.repeat_y = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: bool
 
@@ -1092,6 +1108,7 @@ class SamplerRepeatY(Do, tag=184):
 class SamplerRepeatZ(Do, tag=185):
     """`Sampler.repeat_z = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: bool
 
@@ -1106,6 +1123,7 @@ class SamplerFilter(Do, tag=186):
 class SamplerCompareFunc(Do, tag=187):
     """`Sampler.compare_func = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: str
 
@@ -1113,6 +1131,7 @@ class SamplerCompareFunc(Do, tag=187):
 class SamplerAnisotropy(Do, tag=188):
     """`Sampler.anisotropy = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: float
 
@@ -1127,6 +1146,7 @@ class SamplerBorderColor(Do, tag=189):
 class SamplerMinLod(Do, tag=190):
     """`Sampler.min_lod = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: float
 
@@ -1134,6 +1154,7 @@ class SamplerMinLod(Do, tag=190):
 class SamplerMaxLod(Do, tag=191):
     """`Sampler.max_lod = value`"""
 
+    skips = True
     sampler: SamplerHandle
     value: float
 
@@ -1240,8 +1261,14 @@ def _text(hint: Any) -> str:
     return f"{origin.__name__}[{', '.join(inner)}]" if origin in (tuple, list, dict) else "|".join(inner)
 
 
-ROWS: dict[int, int] = {
-    number: int.from_bytes(hashlib.sha256(row(command).encode()).digest()[:4], "big")
-    for number, command in COMMANDS.items()
-}
-"""A hash of each row, by number. A client works with any host that has the client's rows unchanged."""
+
+@cache
+def rows() -> dict[int, int]:
+    """A hash of each row, by number. A client works with any host that has the client's rows unchanged.
+
+    Found out when it is first asked for: a client has time for it while the host's greeting is on its way.
+    """
+    return {
+        number: int.from_bytes(hashlib.sha256(row(command).encode()).digest()[:4], "big")
+        for number, command in COMMANDS.items()
+    }

@@ -6,7 +6,7 @@ websocket) or how a host learns about its driver.
 
 from __future__ import annotations
 
-from .commands import COMMANDS, ROWS
+from .commands import COMMANDS, rows
 from .errors import VersionMismatch
 from .messages import VERSION, Greeting, Hello, Near, Refused
 from .reflection import Driver
@@ -15,6 +15,11 @@ from .reflection import Driver
 def hello(software: str, moderngl: str, require: int, distance: float = 0.0) -> Hello:
     """What a client says first."""
     return Hello(VERSION, software, moderngl, require, distance)
+
+
+def prepare() -> None:
+    """Do now what `check` needs, while the greeting is on its way."""
+    rows()
 
 
 def greet(
@@ -33,19 +38,20 @@ def greet(
     if hello.require > driver.version_code:
         reason = f"Requested OpenGL version {hello.require}, got version {driver.version_code}"
         return Refused("require", reason, VERSION)
-    return Greeting(VERSION, software, moderngl, ROWS, session, stack, grace, driver, near)
+    return Greeting(VERSION, software, moderngl, rows(), session, stack, grace, driver, near)
 
 
 def check(greeting: Greeting, software: str, host: str) -> None:
     """On the client: VersionMismatch, naming the host and the side to be upgraded, unless the host has all our rows."""
     if greeting.version != VERSION:
         raise VersionMismatch(f"{host}: " + _versions(VERSION, software, greeting.version, greeting.software))
-    wrong = [number for number, row in ROWS.items() if greeting.rows.get(number) != row]
+    ours = rows()
+    wrong = [number for number, row in ours.items() if greeting.rows.get(number) != row]
     if not wrong:
         return
     missing = [number for number in wrong if number not in greeting.rows]
     names = ", ".join(COMMANDS[number].__name__ for number in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
-    older = "the host" if missing or greeting.rows.keys() <= ROWS.keys() else "this client"
+    older = "the host" if missing or greeting.rows.keys() <= ours.keys() else "this client"
     raise VersionMismatch(
         f"{host}: its command table does not hold {len(wrong)} of this client's commands as they are here ({names}); "
         f"upgrade glremote on {older} (host {greeting.software}, client {software})"

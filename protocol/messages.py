@@ -22,7 +22,7 @@ from .reflection import Driver
 from .stacks import Offset, Span, StackSize
 
 VERSION = 2
-"""Of the messages and their order. The command table is compared row by row (`commands.ROWS`)."""
+"""Of the messages and their order. The command table is compared row by row (`commands.rows`)."""
 LARGEST_BODY = 1 << 20
 LARGEST_HEAD = 0xFFFF
 LARGEST_PACKET = 4 << 20

@@ -5,6 +5,8 @@ Knows: the records. Does not know: how the host finds them out, or what the clie
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 
 
@@ -73,6 +75,15 @@ class Reflection(msgspec.Struct, array_like=True, frozen=True):
     attributes: list[Attribute]
     members: list[Member]
     geometry: tuple[int | None, int | None, int]
+
+
+Encoded = msgspec.Raw
+"""A Reflection as the bytes that the host encoded it to: what is kept is hashed, and must not be encoded anew."""
+
+
+def fingerprint(encoded: bytes) -> bytes:
+    """The hash of a Reflection that CheckReflection carries: the SHA-256 of the host's answer to ReflectProgram."""
+    return hashlib.sha256(encoded).digest()
 
 
 Info = bool | int | float | str | tuple[int | float, ...]

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 
 import moderngl
@@ -16,16 +17,31 @@ import pytest
 import glremote
 from glremote.host.inprocess import InProcessHost
 from glremote.host.serving import LocalHost
-from glremote.recording import programs
+from glremote.recording import known
 
 WAYS = ("plain", "in-process", "near", "websocket")
 REMOTE_WAYS = WAYS[1:]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is kept of programs is kept there, also by child processes; never in the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(known.VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def know_nothing(on_disk: bool = True) -> None:
+    """Of programs: as a process that has just been started, for the first time, or again."""
+    known.SEEN.clear()
+    if on_disk and (folder := known.folder()) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(autouse=True)
-def nothing_seen() -> None:
-    """Every test asks what the driver tells of a program, as a program does that has just been started."""
-    programs.SEEN.clear()
+def nothing_known() -> None:
+    """Every test asks what the driver tells of a program, as a program does that is run for the first time."""
+    know_nothing()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from glremote.host.inprocess import InProcessHost
 from glremote.host.serving import LocalHost
 from glremote.link import websocket
 from glremote.protocol import handshake, messages
-from glremote.protocol.commands import ROWS
+from glremote.protocol.commands import rows as rows_of
 from tests.processes import children
 
 
@@ -110,7 +110,7 @@ def test_host_of_another_version(version: int, older: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("change", ["missing", "changed"])
 def test_table_that_does_not_fit(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = dict(ROWS)
+    rows = dict(rows_of())
     if change == "missing":
         del rows[141]
     else:
@@ -119,7 +119,7 @@ def test_table_that_does_not_fit(change: str, monkeypatch: pytest.MonkeyPatch) -
 
     def other(*arguments: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(handshake, "ROWS", rows)
+            patch.setattr(handshake, "rows", lambda: rows)
             return greet(*arguments)
 
     monkeypatch.setattr(handshake, "greet", other)

@@ -29,7 +29,8 @@ NOWHERE = "ws://127.0.0.1:9"
 
 def command(*arguments: str, **variables: str) -> dict[str, Any]:
     """The arguments of subprocess.Popen for `glremote ...`; the environment names no host and no token."""
-    clean = {name: text for name, text in environment().items() if not name.startswith("GLREMOTE_")}
+    inherited = environment().items()
+    clean = {name: text for name, text in inherited if name == "GLREMOTE_CACHE" or not name.startswith("GLREMOTE_")}
     return {"args": [sys.executable, "-m", "glremote", *arguments], "env": clean | variables, "text": True}
 
 

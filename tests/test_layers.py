@@ -61,6 +61,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
+    "platformdirs": ("recording",),
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),

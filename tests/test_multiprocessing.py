@@ -46,7 +46,8 @@ if __name__ == "__main__":
 
 def python(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run python to its end; it names no host but the one that is given."""
-    clean = {name: text for name, text in environment().items() if not name.startswith("GLREMOTE_")}
+    inherited = environment().items()
+    clean = {name: text for name, text in inherited if name == "GLREMOTE_CACHE" or not name.startswith("GLREMOTE_")}
     done = subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=clean | variables, capture_output=True, text=True, timeout=DEADLINE
     )

@@ -10,7 +10,7 @@ import moderngl
 import pytest
 
 import glremote
-from glremote.recording import programs
+from glremote.recording import known
 from glremote.samples import NAMES
 from tests.conftest import REMOTE_WAYS
 
@@ -34,9 +34,8 @@ def test_same_bytes_every_way(sample: ModuleType, new_context: NewContext) -> No
 def test_waits_for_its_read_and_its_programs_only(sample: ModuleType, new_context: NewContext) -> None:
     """And the second time for its read only: what the driver told of the programs is known."""
     ctx = new_context("in-process", sample.REQUIRE)
-    programs.SEEN.clear()
     for again in (False, True):
         before = glremote.device(ctx).measure().waits
         sample.render(ctx)
         waits = glremote.device(ctx).measure().waits - before
-        assert waits == (1 if again else len(programs.SEEN) + 1)
+        assert waits == (1 if again else len(known.SEEN) + 1)

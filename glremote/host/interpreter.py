@@ -6,11 +6,14 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from glremote.protocol import commands as c
 from glremote.protocol.buffers import kept_by
+from glremote.protocol.messages import value_bytes
+from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Span, Stack
 
 from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE, OpenGL
@@ -21,6 +24,13 @@ from .zeroing import cleared, filled, zero_buffer, zeros
 Memory = memoryview | None
 
 
+class Part(NamedTuple):
+    """Of an answer: its size in bytes, and what writes it."""
+
+    size: int
+    fill: Callable[[memoryview], Any]
+
+
 class Answers(Protocol):
     """Where answers go."""
 
@@ -28,13 +38,17 @@ class Answers(Protocol):
         """The answer of an Ask."""
         ...
 
-    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None], of: c.Fetch | None = None) -> None:
-        """The answer of a Fetch: `fill` writes all of its `size` bytes; what it raises is the answer then."""
+    def data(self, ticket: int, parts: Sequence[Part], of: c.Fetch | None = None) -> None:
+        """The answer of a Fetch, in parts: each `fill` writes all of its `size` bytes; what it raises is the answer."""
         ...
 
     def error(self, ticket: int, error: Exception) -> None:
         """The exception that an Ask or a Fetch is answered with."""
         ...
+
+
+class OtherReflection(Exception):
+    """What the client knows of a program is not so."""
 
 
 class NotThere(Exception):
@@ -56,10 +70,13 @@ class Interpreter:
         self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
+        self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
     def run(self, command: c.Command) -> None:
         """Run one command. Raises what moderngl raises, unless an answer can carry it."""
+        if self.unwritten:
+            self.settle(command)
         kind = type(command)
         if (does := DOES.get(kind)) is not None:
             does(self, command)
@@ -87,7 +104,26 @@ class Interpreter:
             self.extents[handle] = extent[:2]
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
-        self.answers.data(command.ticket, command.size, lambda memory: fetches(self, command, memory), command)
+        pieces = (command,) if command.size <= PIECE else self._pieces(command)
+        self.answers.data(
+            command.ticket, [Part(piece.size, partial(fetches, self, piece)) for piece in pieces], command
+        )
+
+    def _pieces(self, k: c.Fetch) -> Iterator[c.Fetch]:
+        """A large read as several smaller ones, where their bytes lie one behind the other."""
+        if isinstance(k, c.ReadBuffer):
+            for start in range(0, k.size, PIECE):
+                yield c.ReadBuffer(k.ticket, min(PIECE, k.size - start), k.buffer, k.offset + start)
+        elif isinstance(k, c.ReadFramebuffer) and self._is_whole(k) and (row := k.size // self._area(k)[3]) <= PIECE:
+            x, y, columns, rows = self._area(k)
+            some = PIECE // row
+            for start in range(0, rows, some):
+                count = min(some, rows - start)
+                fields = (k.components, k.attachment, k.alignment, k.clamp, k.dtype)
+                area = (x, y + start, columns, count)
+                yield c.ReadFramebuffer(k.ticket, count * row, k.framebuffer, area, *fields)
+        else:
+            yield k
 
     def __getitem__(self, handle: int) -> Any:
         try:
@@ -119,13 +155,25 @@ class Interpreter:
         if k.data is not None:
             return self.context.buffer(self.data(k.data), 0, k.dynamic)
         made = self.context.buffer(None, k.reserve, k.dynamic)
-        if k.reserve > 0:
-            zero_buffer(made[0])
+        self.unwritten[k.handle] = 0
         return made
 
     def orphan(self, k: c.BufferOrphan) -> None:
         self[k.buffer].orphan(k.length)
-        zero_buffer(self[k.buffer])
+        self.unwritten[k.buffer] = 0
+
+    def write_buffer(self, k: c.BufferWrite) -> None:
+        self[k.buffer].write(self.data(k.data), k.offset)
+        if k.buffer in self.unwritten:
+            self.unwritten[k.buffer] = max(self.unwritten[k.buffer], k.offset + k.data.size)
+
+    def settle(self, command: c.Command) -> None:
+        """Zero what new buffers do not have yet, unless the command goes on with writing one: to do both is in vain."""
+        writes = command.buffer if isinstance(command, c.BufferWrite) else 0
+        for handle, end in list(self.unwritten.items()):
+            if handle != writes or command.offset > end:  # type: ignore[attr-defined]
+                zero_buffer(self[handle], end)
+                del self.unwritten[handle]
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
@@ -225,9 +273,13 @@ class Interpreter:
         if (error := self.failures.pop(handle, None)) is not None:
             raise error
 
-    def reflect_program(self, k: c.ReflectProgram) -> Any:
+    def reflect_program(self, k: c.ReflectProgram | c.CheckReflection) -> Any:
         self.failure(k.program)
         return reflect(self.context, self.names[k.program], *self.members[k.program])
+
+    def check_reflection(self, k: c.CheckReflection) -> None:
+        if fingerprint(value_bytes(self.reflect_program(k))) != k.hash:
+            raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
     def name(self, handle: int | None) -> int:
         """OpenGL's name of an object; one that nothing has where the client knows none."""
@@ -266,14 +318,21 @@ class Interpreter:
             self[k.buffer].read(0, k.offset)
 
     def read_framebuffer(self, k: c.ReadFramebuffer, memory: memoryview) -> None:
-        width, height = self.extents.get(k.framebuffer, (0, 0))
-        x, y, columns, rows = k.viewport or (0, 0, width, height)
-        within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height
-        pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
-        with filled(memory, whole=within and k.size == columns * rows * pixel):
+        with filled(memory, self._is_whole(k)):
             self[k.framebuffer].read_into(
                 memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
             )
+
+    def _area(self, k: c.ReadFramebuffer) -> tuple[int, int, int, int]:
+        return k.viewport or (0, 0, *self.extents.get(k.framebuffer, (0, 0)))
+
+    def _is_whole(self, k: c.ReadFramebuffer) -> bool:
+        """Whether a read has no byte that is not a pixel's."""
+        width, height = self.extents.get(k.framebuffer, (0, 0))
+        x, y, columns, rows = self._area(k)
+        pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
+        within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height
+        return within and k.size == columns * rows * pixel
 
     def make_external_texture(self, k: c.MakeExternalTexture) -> Any:
         self.unsure.add(k.handle)
@@ -303,12 +362,9 @@ class Interpreter:
         stack, kept = self.stack, self[k.commands]
         self.stack = kept
         try:
-            kept.run(self._do)
+            kept.run(self.run)
         finally:
             self.stack = stack
-
-    def _do(self, command: c.Do) -> None:
-        DOES[type(command)](self, command)
 
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
@@ -334,6 +390,10 @@ class Failed:
         """There is nothing to release."""
 
 
+PART = 8 << 20
+"""An answer above this size goes in parts, so that it never needs the whole stack at once."""
+PIECE = 2 << 20
+"""A read above this size is made in pieces, where it can be: the client takes one while OpenGL gives the next."""
 NO_NAME = 0xFFFFFFFF
 """What OpenGL has not given to any object; it counts from 1."""
 MOST_PIXELS = 0x7FFFFFFF
@@ -427,7 +487,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.ClearErrors: lambda i, k: i.context.clear_errors(),
     c.CopyBuffer: lambda i, k: i.context.copy_buffer(i[k.dst], i[k.src], k.size, k.read_offset, k.write_offset),
     c.CopyFramebuffer: lambda i, k: i.context.copy_framebuffer(i[k.dst], i[k.src]),
-    c.BufferWrite: lambda i, k: i[k.buffer].write(i.data(k.data), k.offset),
+    c.BufferWrite: Interpreter.write_buffer,
     c.BufferWriteChunks: lambda i, k: i[k.buffer].write_chunks(i.data(k.data), k.start, k.step, k.count),
     c.BufferClear: lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)),
     c.BufferOrphan: Interpreter.orphan,
@@ -463,6 +523,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.FramebufferReadInto: lambda i, k: i[k.framebuffer].read_into(
         i[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
     ),
+    c.CheckReflection: Interpreter.check_reflection,
     c.SetUniform: Interpreter.set_uniform,
     c.SetUniformBlockBinding: lambda i, k: i.context._set_ubo_binding(i.name(k.program), k.index, k.binding),
     c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),

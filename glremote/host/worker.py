@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ import moderngl
 from moderngl import mgl  # type: ignore[attr-defined]
 
 from glremote.link.pace import Pace
-from glremote.protocol import handshake
+from glremote.protocol import buffers, handshake
 from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
 from glremote.protocol.errors import ProtocolError
@@ -44,7 +44,7 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
-from .interpreter import Interpreter, describe, subject, width
+from .interpreter import PART, Interpreter, Part, describe, subject, width
 from .keeping import InReplay
 from .near import Door
 from .port import Event, Is, Port, PortClosed
@@ -57,8 +57,6 @@ MakeContext = Callable[[int], tuple[Any, int]]
 """Makes a context of at least a version (330 is 3.3): moderngl's C object, and the version it has."""
 DEFAULT_REQUIRE = 330
 STACK_SIZE = 32 << 20
-PART = 8 << 20
-"""An answer above this size goes in parts, so that it never needs the whole stack at once."""
 QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 LONGEST_TEXT = 40_000
@@ -86,6 +84,8 @@ class Worker:
         self.checker = Checker(self.session.reads)
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
+        buffers.prepare()
+        handshake.prepare()
         self.buffers_run = 0
         self._greeted = False
         self._buffers: deque[tuple[Buffer, memoryview]] = deque()
@@ -243,25 +243,34 @@ class Worker:
     def value(self, ticket: int, value: Any) -> None:
         """The answer of an Ask."""
         data = value_bytes(value)
-        self.data(ticket, len(data), lambda memory: memory.__setitem__(slice(None), data))
+        self.data(ticket, [Part(len(data), lambda memory: memory.__setitem__(slice(None), data))])
 
-    def data(self, ticket: int, size: int, fill: Callable[[memoryview], None], of: Fetch | None = None) -> None:
-        """The answer of a Fetch: written straight into the stack, or, when it is large, sent from there in parts."""
-        span = self._reserve(size) if size <= PART else None
-        whole = memoryview(bytearray(size)) if span is None else self.session.writes.view(span)
-        try:
-            fill(whole)
-        except Exception as error:
-            self.error(ticket, error)
-            return
-        if span is not None:
-            self._part(ticket, 0, size, span, of)
-            return
-        for start in range(0, size, PART):
+    def data(self, ticket: int, parts: Sequence[Part], of: Fetch | None = None) -> None:
+        """The answer of a Fetch: written straight into the stack; what is larger than a part is sent from there."""
+        total, start = sum(part.size for part in parts), 0
+        for size, fill in parts:
+            span = self._reserve(size) if size <= PART else None
+            memory = memoryview(bytearray(size)) if span is None else self.session.writes.view(span)
+            try:
+                fill(memory)
+            except Exception as error:
+                self.error(ticket, error)
+                return
+            if span is None:
+                self._copied(ticket, total, memory, of)
+            else:
+                self._part(ticket, start, total, span, of)
+            start += size
+            if start < total:
+                self._send()
+
+    def _copied(self, ticket: int, total: int, whole: memoryview, of: Fetch | None) -> None:
+        """What could be had in one piece only."""
+        for start in range(0, len(whole), PART):
             piece = whole[start : start + PART]
             span = self._reserve(len(piece))
             self.session.writes.view(span)[:] = piece
-            self._part(ticket, start, size, span, of)
+            self._part(ticket, start, total, span, of)
             self._send()
 
     def error(self, ticket: int, error: Exception) -> None:

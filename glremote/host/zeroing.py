@@ -55,9 +55,9 @@ def filled(memory: memoryview, whole: bool) -> Iterator[None]:
         cleared(memory)
 
 
-def zero_buffer(buffer: Any) -> None:
-    """All of a buffer (moderngl's C object)."""
-    if buffer.size() <= 0:  # another object for a buffer may say so: nothing can be mapped, which is an error
+def zero_buffer(buffer: Any, start: int = 0) -> None:
+    """A buffer (moderngl's C object) from some byte on."""
+    if buffer.size() <= start:  # another object for a buffer may say that it has none: nothing can be mapped then
         return
     with contextlib.suppress(Exception):  # out of memory: OpenGL's own error stands, as in a local context
-        buffer.clear(-1, 0, None)
+        buffer.clear(buffer.size() - start, start, None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glremote.device.waiting import Pending
-from glremote.protocol import commands as c
 
 if TYPE_CHECKING:
     from .buffers import Buffer
@@ -35,7 +34,7 @@ class Ahead:
         self._pending = None
         self._filled = buffer.handle
         if self._pairs >= PAIRS and not self._stored:
-            self._pending = buffer.recorder.fetch_ahead(c.ReadBuffer, buffer.length, buffer.handle, 0)
+            self._pending = buffer.fetch_ahead()
 
     def change(self) -> None:
         """Something else is about to write it: what was fetched is not what a read would give."""

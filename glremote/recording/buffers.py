@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from moderngl import Error
 
+from glremote.device.waiting import Pending
 from glremote.protocol import commands as c
 from glremote.protocol.buffers import LARGEST_DATA
 
@@ -16,6 +17,10 @@ from .objects import Recorded
 
 if TYPE_CHECKING:
     from .context import Context
+
+
+PIECE = 2 << 20
+"""Bytes that are written at once: the host gives OpenGL one piece while we copy the next."""
 
 
 class Buffer(Recorded):
@@ -51,8 +56,8 @@ class Buffer(Recorded):
     def push(self, data: a.Data, offset: int) -> None:
         """Record the writes of data that fits."""
         self.ahead.change()
-        for start in range(0, len(data) or 1, LARGEST_DATA):
-            piece = data[start : start + LARGEST_DATA]
+        for start in range(0, len(data) or 1, PIECE):
+            piece = data[start : start + PIECE]
             span = self.recorder.push(piece, self.handle, offset + start)
             self.recorder.record(c.BufferWrite(self.handle, span, offset + start), len(piece))
 
@@ -67,6 +72,10 @@ class Buffer(Recorded):
             raise self._unmappable(size)
         found = self.ahead.take(self, size, offset)
         return self.recorder.fetch(c.ReadBuffer, size, self.handle, offset) if found is None else found
+
+    def fetch_ahead(self) -> Pending | None:
+        """All of it, before it is asked for: see ahead.py."""
+        return self.recorder.fetch_ahead(c.ReadBuffer, self.length, self.handle, 0)
 
     def read_into(self, data: Any, size: Any, offset: Any, write_offset: Any) -> None:
         """The same into writable memory."""

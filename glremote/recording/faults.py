@@ -26,12 +26,24 @@ class Released(DeviceLost, moderngl.Error):
     """A call on a context that was released, or on one of its objects."""
 
 
+def is_stale(fault: messages.Fault) -> bool:
+    """Whether it says that what was known of a program does not hold."""
+    return fault.command.startswith("CheckReflection(")
+
+
+STALE = (
+    "what glremote knew of this program, from the first time that it was made, does not hold on the host any more; it "
+    "is forgotten now, so make the program again (GLREMOTE_CACHE=0 keeps nothing on disk):\n"
+)
+
+
 def described(fault: messages.Fault, site: str | None) -> Fault:
     """The exception for a fault of the host's, and the line that recorded its command, where that is known."""
     kind, text = fault.error
+    stale = STALE if is_stale(fault) else ""
     where = f"recorded at {site}" if site else "set GLREMOTE_DEBUG=1 to see the line that recorded it"
     return Fault(
-        f"{text if kind == 'Error' else f'{kind}: {text}'}\n"
+        f"{stale}{text if kind == 'Error' else f'{kind}: {text}'}\n"
         f"in {fault.command}\n"
         f"command {fault.index} of buffer {fault.buffer}\n"
         f"{where}\n"

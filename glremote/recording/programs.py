@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from glremote.protocol.buffers import LARGEST
 from glremote.protocol.errors import TooLarge
 
 from . import arguments as a
+from . import known
 from .buffers import Buffer
 from .objects import Recorded, instance
 
@@ -33,8 +33,6 @@ BOOLS = frozenset((0x8B56, 0x8B57, 0x8B58, 0x8B59))
 """GL_BOOL and its vectors: what is not zero reads back as 1 (OpenGL 4.6 core, 7.6.1)."""
 LARGEST_SOURCES = LARGEST * 3 // 4
 """Bytes of a program's sources together: they go inside one command."""
-DRIVER = ("GL_VENDOR", "GL_RENDERER", "GL_VERSION")
-"""What tells one driver from another, in `Context.info`."""
 LARGEST_NAMES = LARGEST // 8
 """Bytes of the names of its varyings and fragment outputs, in the same command."""
 SAMPLERS = frozenset(kind for kind, (_, count, _, fmt) in UNIFORM_LOOKUP_TABLE.items() if fmt == "1i") - {
@@ -98,6 +96,8 @@ class Program(Recorded):
     def write_uniform(self, location: int, gl_type: int, array_length: int, element_size: int, data: bytes) -> None:
         """Record a uniform's new value, and remember it unless the driver refuses it."""
         command = c.SetUniform(self.handle, location, gl_type, array_length, element_size, data)
+        if self.writes.get(location) == command and self.recorder.skips and not self.released:
+            return  # what the driver refused is not among the writes
         self.recorder.record(command, len(data))
         if gl_type not in UNIFORM_LOOKUP_TABLE or self.released:
             return
@@ -141,7 +141,7 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
     """`Context.program` of the seam: the object, its members, no subroutines, the geometry's facts, and its glo.
 
     Waits for the driver, which compiles, links and reflects; raises its log as moderngl does. What the same driver has
-    told of the same sources before is known, and nothing waits.
+    told of the same program before is known, also from an earlier run: nothing waits then, and the host checks it.
     """
     *shaders, varyings, fragment_outputs, interleaved = arguments
     try:
@@ -169,23 +169,15 @@ def program(context: Context, *arguments: Any) -> tuple[Program, Any, tuple[()],
     return made, members, (), reflection.geometry, made.glo
 
 
-SEEN: dict[bytes, r.Reflection] = {}
-"""What programs were told to have, by driver and sources; of every context of this process."""
-MOST_SEEN = 1024
-
-
 def _reflection(context: Context, made: Program, program: Any) -> r.Reflection:
-    """The program's reflection, as seen before or as the host tells it; raises what compiling or linking raised."""
-    info = context.device.driver.info
-    driver = (context.device.host, *(info[name] for name in DRIVER), context.version_code)
-    key = hashlib.sha256(repr((driver, program)).encode()).digest()
-    found = SEEN.get(key)
-    if found is None:
-        found = context.recorder.ask(c.ReflectProgram, made.handle, answer=r.Reflection)
-        if len(SEEN) >= MOST_SEEN:
-            SEEN.pop(next(iter(SEEN)), None)
-        SEEN[key] = found
-    return found
+    """The program's reflection, as known or as the host tells it; raises what compiling or linking raised."""
+    key = known.key(context.device, program)
+    found = known.find(key)
+    if found is not None:
+        context.recorder.record(c.CheckReflection(made.handle, found.hash))
+    else:
+        found = known.keep(key, bytes(context.recorder.ask(c.ReflectProgram, made.handle, answer=r.Encoded)))
+    return found.reflection
 
 
 def _source(context: Context, shader: Any) -> bytes:

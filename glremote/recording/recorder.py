@@ -29,9 +29,10 @@ from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch,
 from glremote.protocol.errors import CannotReplay, Error, Inherited, TooLarge, WouldWait
 from glremote.protocol.stacks import Span, Stack
 
+from . import known
 from .arguments import Data
 from .blocks import Block, KeptBlock, Shadowed
-from .faults import Fault, Released, described, is_made, raise_error, site
+from .faults import Fault, Released, described, is_made, is_stale, raise_error, site
 from .lives import Life
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ class Recorder:
             self._mark = self.device.stack.head
         if len(self._commands) >= FULL or self._weight >= FULL_DATA or self._block is not None:
             self._full()
+
+    @property
+    def skips(self) -> bool:
+        """Whether a call that sets what is set may be left out: a block says all that it sets, and alerts are heard."""
+        return self._block is None and not self._alert
 
     def record_end(self, command: Command) -> None:
         """Record what ends a `with` block. While an exception leaves the block, a fault does not take its place."""
@@ -352,15 +358,20 @@ class Recorder:
         """A fault arrived, in whichever thread receives: keep it for the next call."""
         if fault.epoch != self._epoch or self._fault is not None:
             return
-        self._fault = described(fault, self._site_of(fault))
-        self._fault_range = range(fault.last_made + 1, self._last_handle + 1)
+        first = fault.last_made + 1
+        if is_stale(fault):
+            first = fault.last_made  # the program that was made right before is not what the client takes it for
+            known.forget(self.device)
+        self._fault = described(fault, self._site_of(fault, first))
+        self._fault_range = range(first, self._last_handle + 1)
         self._alert = True
 
-    def _site_of(self, fault: messages.Fault) -> str | None:
+    def _site_of(self, fault: messages.Fault, first: int) -> str | None:
+        """The line that recorded the command; of what makes objects always, and `first` is the first not made."""
         for number, sites in self._sent_sites:
             if number == fault.buffer and fault.index < len(sites):
                 return sites[fault.index]
-        return self._sites.get(fault.last_made + 1) if fault.command.startswith("Make") else None
+        return self._sites.get(first) if fault.command.startswith("Make") or is_stale(fault) else None
 
     def _raise_fault(self) -> None:
         """Raise the fault, once, and begin the next epoch: its first buffer sets all state again."""

@@ -42,8 +42,13 @@ class Sampled(Recorded):
 
     def give(self, parameter: Parameter, value: Any) -> None:
         """Set a parameter, on the host and in the shadow."""
-        self.recorder.record(parameter(self.handle, value))
+        if not self.has(parameter, value):
+            self.recorder.record(parameter(self.handle, value))
         self.keep(parameter, value)
+
+    def has(self, parameter: Parameter, value: Any) -> bool:
+        """Whether OpenGL has this value for certain: then setting it again changes nothing, and is not recorded."""
+        return False
 
     def keep(self, parameter: Parameter, value: Any) -> None:
         """Set a parameter in the shadow, where another command has set it on the host."""
@@ -123,10 +128,30 @@ def comparison(text: str) -> str:
     return text if text in COMPARISONS else "?"
 
 
+BEGINS: dict[Parameter, Any] = {
+    c.SamplerRepeatX: True,
+    c.SamplerRepeatY: True,
+    c.SamplerRepeatZ: True,
+    c.SamplerCompareFunc: "?",
+    c.SamplerAnisotropy: 1.0,
+    c.SamplerMinLod: -1000.0,
+    c.SamplerMaxLod: 1000.0,
+}
+"""What OpenGL gives a new sampler (OpenGL 4.6 core, table 23.18), where a setter sets just that."""
+
+
 class Sampler(Sampled):
     """A sampler object."""
 
     name = "mgl.Sampler"
+
+    def has(self, parameter: Parameter, value: Any) -> bool:
+        """See Sampled.has. A border colour sets the repeats too, and 0.0 may be -0.0."""
+        if not parameter.skips or not self.recorder.skips or self.released:
+            return False
+        if value == 0.0 or c.SamplerBorderColor in self.given:
+            return False
+        return bool(self.given.get(parameter, BEGINS[parameter]) == value)
 
     def __init__(self, context: Context) -> None:
         initial = {

@@ -58,6 +58,7 @@ def run(way: str, command: Sequence[str], tests: Path, arguments: Sequence[str],
         "CONFORMANCE_RESULTS": str(file),
         "CONFORMANCE_REQUIRE": REQUIRE,
         "GLREMOTE_TOKEN": token,
+        "GLREMOTE_CACHE": "0",
         "PYOPENGL_PLATFORM": "egl",
         "PYTHONPATH": str(FOLDER / "site"),
     }

@@ -15,7 +15,8 @@ from glremote.host.serving import LocalHost
 from glremote.link import websocket
 from glremote.link.links import Link
 from glremote.protocol.errors import DeviceLost, NotAdmitted
-from glremote.recording import programs
+from tests.conftest import know_nothing
+from tests.conftest import know_nothing
 from tests.faulty import CuttingHost, cut, cut_after
 
 STEPS = 6
@@ -51,7 +52,7 @@ def work(ctx: moderngl.Context) -> str:
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[str, int, int, int]:
     """The digest, the bytes of the greeting, all bytes, and how many buffers ran."""
-    programs.SEEN.clear()
+    know_nothing()
     host = CuttingHost([])
     ctx = glremote.instance().connect(host.connect, "in-process", "a test")
     traffic = glremote.device(ctx).measure()
@@ -126,7 +127,7 @@ def test_replays_run_once_where_the_link_is_cut(seed: int) -> None:
     end = traffic.bytes_up + traffic.bytes_down
     ctx.release()
     host.close()
-    programs.SEEN.clear()
+    know_nothing()
     host = CuttingHost([chance.randrange(begin + 1, end), *(chance.randrange(1, 2000) for _ in range(4))])
     ctx = glremote.instance().connect(host.connect, "in-process", "a test", 430)
     assert replays(ctx, 50) == 50

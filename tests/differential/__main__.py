@@ -6,6 +6,7 @@ Each is shown as a test that can be pasted into test_differential.py, with what 
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import sys
 import time
@@ -60,6 +61,7 @@ class Soak:
 @click.option("--seed", type=int, default=None, help="Of the first program; the next has the next.")
 def main(seconds: float, remote: str, seed: int | None) -> None:
     """Run random programs, plain and remote, and show where they differ."""
+    os.environ["GLREMOTE_CACHE"] = "0"  # no program is made twice
     first = random.randrange(1 << 32) if seed is None else seed
     print(f"the first program has the seed {first}", flush=True)
     with Sides(remote) as sides:

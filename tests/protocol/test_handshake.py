@@ -41,7 +41,7 @@ def mismatch(**changes: Any) -> str:
 
 def test_a_host_greets_a_client_of_its_own_version() -> None:
     assert handshake.hello(CLIENT, "5.13.0", 430) == m.Hello(m.VERSION, CLIENT, "5.13.0", 430)
-    assert greet() == m.Greeting(m.VERSION, HOST, "5.13.1", c.ROWS, "name", 1 << 20, 60.0, DRIVER)
+    assert greet() == m.Greeting(m.VERSION, HOST, "5.13.1", c.rows(), "name", 1 << 20, 60.0, DRIVER)
     handshake.check(greeting(), CLIENT, ADDRESS)
 
 
@@ -95,11 +95,11 @@ def test_the_version_comes_before_the_rows() -> None:
 
 
 def test_a_host_may_know_more() -> None:
-    handshake.check(greeting(rows=c.ROWS | {900: 1, 901: 2}), CLIENT, ADDRESS)
+    handshake.check(greeting(rows=c.rows() | {900: 1, 901: 2}), CLIENT, ADDRESS)
 
 
 def test_a_row_that_the_host_lacks() -> None:
-    rows = {number: row for number, row in c.ROWS.items() if c.COMMANDS[number] is not c.Render}
+    rows = {number: row for number, row in c.rows().items() if c.COMMANDS[number] is not c.Render}
     text = mismatch(rows=rows)
     assert "does not hold 1 of this client's commands" in text and "(Render)" in text
     assert text.endswith(f"upgrade glremote on the host (host {HOST}, client {CLIENT})")
@@ -107,14 +107,14 @@ def test_a_row_that_the_host_lacks() -> None:
 
 def test_many_rows_that_the_host_lacks() -> None:
     text = mismatch(rows={})
-    assert f"does not hold {len(c.ROWS)} of this client's commands" in text
+    assert f"does not hold {len(c.rows())} of this client's commands" in text
     assert text.count(", ...") == 1 and len(text) < 300
     assert "upgrade glremote on the host" in text
 
 
 def test_a_row_that_has_changed() -> None:
     """It cannot be told which side has the older row; a host that knows more commands is the newer one."""
-    changed = {n: row ^ 1 if c.COMMANDS[n] is c.Render else row for n, row in c.ROWS.items()}
+    changed = {n: row ^ 1 if c.COMMANDS[n] is c.Render else row for n, row in c.rows().items()}
     text = mismatch(rows=changed)
     assert "does not hold 1 of this client's commands as they are here (Render)" in text
     assert "upgrade glremote on the host" in text
@@ -122,7 +122,7 @@ def test_a_row_that_has_changed() -> None:
 
 
 def test_a_row_that_has_changed_and_one_that_is_missing() -> None:
-    rows = {n: row ^ 1 for n, row in c.ROWS.items() if c.COMMANDS[n] is not c.Render} | {900: 1}
+    rows = {n: row ^ 1 for n, row in c.rows().items() if c.COMMANDS[n] is not c.Render} | {900: 1}
     assert "upgrade glremote on the host" in mismatch(rows=rows)
 
 

@@ -517,3 +517,19 @@ def test_common_ones_do_not_wait(remote: moderngl.Context) -> None:
     remote.copy_framebuffer(remote.simple_framebuffer((8, 8)), remote.simple_framebuffer((8, 8), samples=4))
     fbo.release()
     assert device.measure().waits == before
+
+
+@pytest.mark.parametrize("viewport", [None, (7, 5, 2000, 1500)])
+def test_a_large_read_comes_in_parts(ctx: Any, viewport: Any) -> None:
+    """More than one part, more than the whole stack, and rows that no part ends with."""
+    data = np.random.default_rng(5).random((1700, 2501, 4), "f4")
+    texture = ctx.texture((2501, 1700), 4, data, dtype="f4")
+    fbo = ctx.framebuffer(texture)
+    x, y, width, height = viewport or (0, 0, 2501, 1700)
+    expected = data[y : y + height, x : x + width]
+    assert fbo.read(viewport, components=4, dtype="f4") == expected.tobytes()
+    padded = np.frombuffer(fbo.read(viewport, components=1, dtype="f1", alignment=8), "u1").reshape(height, -1)
+    assert not padded[:, width:].any()
+    buffer = ctx.buffer(data)
+    assert buffer.read(offset=3) == data.tobytes()[3:]
+    assert ctx.error == "GL_NO_ERROR"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import glremote
-from glremote.recording import programs
 from tests.recording.raising import raised
 
 Error = moderngl.Error
@@ -363,7 +362,6 @@ def test_compute(ctx: Any) -> None:
 def test_a_program_waits_once(remote: moderngl.Context) -> None:
     """And one that the driver has told of before, not at all."""
     device: Any = glremote.device(remote)
-    programs.SEEN.clear()
     before = device.measure().waits
     program = remote.program(RICH_VERTEX, RICH_FRAGMENT)
     assert device.measure().waits == before + 1

@@ -9,6 +9,7 @@ import moderngl
 import numpy as np
 import pytest
 
+import glremote
 from tests.recording.fullscreen import pixel
 
 IMAGE = "uniform sampler2D image;"
@@ -166,3 +167,35 @@ def test_what_was_set_is_set_again_in_order(near_by: moderngl.Context) -> None:
         ("SamplerMinLod", 2.0),
         ("SamplerRepeatX", True),
     ]
+
+
+def recorded(ctx: Any) -> int:
+    """Commands so far."""
+    ctx.finish()
+    device: Any = glremote.device(ctx)
+    return int(device.measure().commands)
+
+
+def test_what_is_set_already_is_not_sent(remote: Any) -> None:
+    before = recorded(remote)
+    sampler = remote.sampler()
+    assert recorded(remote) - before == 2 + 1  # it is made, and its filter is set; and finish
+    before = recorded(remote)
+    for value, sent in ((1.5, 1), (1.5, 0), (-1000.0, 1), (-1000.0, 0), (0.0, 1), (-0.0, 1)):
+        sampler.min_lod = value
+        assert recorded(remote) - before == sent + 1
+        assert repr(sampler.min_lod) == repr(value)
+        before = recorded(remote)
+
+
+def test_what_is_set_again_is_what_it_was(ctx: moderngl.Context) -> None:
+    two_texels(ctx)
+    sampler = ctx.sampler(repeat_x=True, filter=(moderngl.NEAREST, moderngl.NEAREST))
+    sampler.use()
+    for repeat in (True, False, True, True, False, False, True):
+        sampler.repeat_x = repeat
+        assert seen(ctx, 1.25) == (1.0 if repeat else 3.0)
+    sampler.border_color = (7.0, 0.0, 0.0, 0.0)
+    assert seen(ctx, 1.25) == 7.0
+    sampler.repeat_x = True  # as its getter says that it is, and OpenGL not
+    assert seen(ctx, 1.25) == 1.0

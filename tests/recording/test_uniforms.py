@@ -348,3 +348,29 @@ def test_setting_and_getting_does_not_wait(remote: moderngl.Context) -> None:
         assert blocks["Free"].binding == n % 8
     assert program["m"].read() == bytes(64)
     assert device.measure().waits == before
+
+
+def test_a_value_that_is_set_again_is_not_sent(remote: Any) -> None:
+    program = remote.program(
+        vertex_shader="#version 330\nuniform float a; uniform bool b; void main() { gl_Position = vec4(a, b, 0, 1); }"
+    )
+    device: Any = glremote.device(remote)
+    for name, values in (("a", (1.0, 1.0, 2.0, 1.0, 1.0)), ("b", (True, True, False, True, True))):
+        sent = []
+        for value in values:
+            remote.finish()
+            before = device.measure().commands
+            program[name].value = value
+            remote.finish()
+            sent.append(device.measure().commands - before - 1)
+            assert program[name].value == value
+        assert sent == [1, 0, 1, 1, 0]
+
+
+def test_a_unit_that_is_not_there_is_an_error_each_time(ctx: Any) -> None:
+    program = ctx.program(
+        vertex_shader="#version 330\nuniform sampler2D a; void main() { gl_Position = texture(a, vec2(0)); }"
+    )
+    for _ in range(3):
+        program["a"].value = 1 << 20
+        assert ctx.error == "GL_INVALID_VALUE"

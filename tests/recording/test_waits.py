@@ -11,7 +11,7 @@ import moderngl
 import pytest
 
 import glremote
-from glremote.recording import programs
+from glremote.recording import known
 from tests.test_seam import RECORDING, entries, objects, settable
 
 READ = "what it returns is the host's"
@@ -217,4 +217,4 @@ def test_nothing_waits_that_need_not(kind: str, every: dict[str, Any], remote: A
         counted(name, lambda name=name: getattr(thing, name))  # type: ignore[misc]
     counted("release", thing.release if kind not in ("Query", "Context") else lambda: None)
     assert waited == {entry for entry in WAITS if entry.startswith(f"{kind}.")}
-    assert programs.SEEN
+    assert known.SEEN
