@@ -35,7 +35,7 @@ class Kept:
 
     def __init__(self, commands: list[Do], stack: Stack, others: Iterable[Kept]) -> None:
         spans = Names(commands).spans
-        self.size = len(encode(commands)) + OVERHEAD * len(commands) + sum(span.size for span in spans)
+        self.size = len(encode(commands)) + OVERHEAD * (len(commands) + 1) + sum(span.size for span in spans)
         total = self.size + sum(other.size for other in others)
         if total > MOST_KEPT:
             raise TooMuchKept(

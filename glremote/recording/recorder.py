@@ -424,7 +424,7 @@ class Recorder:
             return
         self._look()
         self.flush()
-        with self._sending:  # the pump may be about to send
+        with self.device.sections, self._sending:  # the pump may be about to send
             self._block = block = kind(self._shadowed())
         try:
             yield
@@ -449,7 +449,8 @@ class Recorder:
                 thing.never_made(unsent)
             if isinstance(command, Ask | Fetch):
                 self.device.give_up(command.ticket, unsent)
-        block.undo()
+        with self.device.sections:
+            block.undo()
 
     def _shadowed(self) -> list[Shadowed]:
         """Everything that shadows state of the host's, in the order in which it is to be set again."""

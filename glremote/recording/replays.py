@@ -47,7 +47,8 @@ class KeptCommands(Recorded):
 
     def keep(self, block: KeptBlock) -> None:
         """The end of the block: record that its buffer is kept."""
-        block.end()
+        with self.recorder.device.sections:
+            block.end()
         self._traces = block.traces
         self._weight = WEIGHT * len(block.commands)
         if any(type(command) is Framebuffer.uses for command in block.commands):

@@ -16,7 +16,6 @@ from glremote.link import websocket
 from glremote.link.links import Link
 from glremote.protocol.errors import DeviceLost, NotAdmitted
 from tests.conftest import know_nothing
-from tests.conftest import know_nothing
 from tests.faulty import CuttingHost, cut, cut_after
 
 STEPS = 6

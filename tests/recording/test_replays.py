@@ -422,3 +422,38 @@ def test_recordings_outlive_nothing(in_process_host: InProcessHost) -> None:
     with pytest.raises(glremote.DeviceLost):
         recorded.replay()
     recorded.release()
+
+
+def test_a_buffer_that_a_replay_orphans_is_zeros(ctx: moderngl.Context) -> None:
+    """Also where nothing but kept commands comes behind."""
+    buffer, copy = ctx.buffer(b"x" * 64), ctx.buffer(b"y" * 64)
+
+    def calls() -> None:
+        buffer.orphan(64)
+        buffer.write(b"abcd", 4)
+        ctx.copy_buffer(copy, buffer)
+
+    recorded = glremote.record(ctx, calls)
+    buffer.write(b"x" * 64)
+    copy.write(b"y" * 64)
+    recorded.replay()
+    if isinstance(glremote.device(ctx), glremote.RemoteDevice):  # plainly, whatever was in memory
+        assert copy.read() == bytes(4) + b"abcd" + bytes(56)
+
+
+def test_what_a_replay_has_set_is_set_for_what_is_recorded_behind_it(ctx: moderngl.Context) -> None:
+    """A call that sets what is set is left out: it must not be taken for set by what was before the replay."""
+    scene = Scene(ctx)
+    recorded = glremote.record(ctx, scene.draw)
+    pictures = []
+    for _ in range(2):
+        scene.prog["shift"] = (0.5, 0.5)
+        scene.sampler.repeat_y = False
+        recorded.replay()
+        scene.prog["shift"] = (0.5, 0.5)
+        scene.sampler.repeat_y = False
+        pictures.append(scene.seen()["drawn"])
+        scene.prog["shift"] = (0.1, 0.2)
+        recorded.replay()
+        pictures.append(scene.seen()["drawn"])
+    assert pictures[0] == pictures[2] != pictures[1] == pictures[3]
