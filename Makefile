@@ -4,6 +4,7 @@
 # make check   ruff and mypy
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
 # make bench   workloads plainly and on a host, and how they compare; `make bench ARGS="--only draws --far"`
+# make bench-sessions   1, 8 and 32 programs on one host at once
 # make clean   remove everything that these made
 #
 # Each makes .venv first, if it is not there, and sees to an EGL driver (prerequisites.py).
@@ -11,7 +12,7 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test soak check conformance bench clean
+.PHONY: run test soak check conformance bench bench-sessions clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
@@ -31,6 +32,9 @@ conformance: $(READY)
 
 bench: $(READY)
 	@.venv/bin/python -m tests.benchmarks $(ARGS)
+
+bench-sessions: $(READY)
+	@.venv/bin/python -m tests.benchmarks.sessions $(ARGS)
 
 $(READY): setup.cfg pyproject.toml prerequisites.py
 	@$(PYTHON) prerequisites.py
