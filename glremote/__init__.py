@@ -12,15 +12,18 @@ from .device.devices import LocalDevice, Traffic
 from .device.remote import RemoteDevice
 from .front import (
     ReadFuture,
+    Recording,
     command_buffer,
     create_context,
     device,
     instance,
     read_async,
+    record,
 )
 from .protocol.errors import (
     BufferTooLarge,
     CallError,
+    CannotReplay,
     DeviceLost,
     Error,
     ForeignName,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BufferTooLarge",
     "CallError",
+    "CannotReplay",
     "DeviceLost",
     "Error",
     "Fault",
@@ -55,6 +59,7 @@ __all__ = [
     "NotAdmitted",
     "ProtocolError",
     "ReadFuture",
+    "Recording",
     "RemoteDevice",
     "TooLarge",
     "Traffic",
@@ -68,6 +73,7 @@ __all__ = [
     "image",
     "instance",
     "read_async",
+    "record",
 ]
 
 

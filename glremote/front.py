@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Protocol, overload
 
 import moderngl
 
-from glremote.protocol.errors import Inherited
+from glremote.protocol.errors import CannotReplay, Inherited
 
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
@@ -18,8 +18,11 @@ from .instance import instance
 from .recording.context import Context
 from .recording.faults import raise_error
 from .recording.recorder import Recorder
+from .recording.replays import record as record_kept
 
-__all__ = ["ReadFuture", "command_buffer", "create_context", "device", "instance", "read_async"]
+__all__ = [
+    "ReadFuture", "Recording", "command_buffer", "create_context", "device", "instance", "read_async", "record",
+]  # fmt: skip
 
 
 def create_context(
@@ -63,6 +66,70 @@ def command_buffer(ctx: moderngl.Context) -> AbstractContextManager[None]:
     """
     recorder = _recorder(ctx)
     return nullcontext() if recorder is None else recorder.block()
+
+
+class Recording(Protocol):
+    """Calls that were made once and can be made again: see `record`."""
+
+    def replay(self) -> None:
+        """Make the calls again, with the values that they had; what they set is set again, on the context too.
+
+        Inside `with glremote.command_buffer(ctx)` it is part of that buffer, in its order. Raises CannotReplay when
+        this, or an object that a call uses, was released. What fails on the host is a Fault that names the call.
+        """
+
+    def release(self) -> None:
+        """Let the host forget the calls, as it does when nobody holds this any more."""
+
+
+@overload
+def record(ctx: moderngl.Context) -> AbstractContextManager[Recording]: ...
+@overload
+def record(ctx: moderngl.Context, calls: Callable[[], object]) -> Recording: ...
+def record(
+    ctx: moderngl.Context, calls: Callable[[], object] | None = None
+) -> AbstractContextManager[Recording] | Recording:
+    """`with glremote.record(ctx) as recorded:` is `command_buffer`, and the host keeps it: `recorded.replay()`.
+
+    A replay sends a number instead of the calls. It makes them with the values that they had, the data that was written
+    and the objects that were meant (`ctx.clear` clears the framebuffer that was bound: begin with `use()`). What is to
+    be another each time, as a uniform, is set before the replay, and not in the block.
+
+    Inside, besides what `command_buffer` says, a call that makes an object, `read_async`, a replay, and another block
+    of this kind raise CannotReplay. What is released inside is released once. Where a host keeps more than 64 MiB of
+    one context's, the next call raises a Fault that says so, and there is no recording.
+
+    Contexts on this machine record nothing: there this raises NotImplementedError. `glremote.record(ctx, calls)` is for
+    both: on a host it records what the function calls; here it calls it, at once and for each replay. So the function
+    must do the same each time.
+    """
+    if isinstance(ctx.mglo, Context):
+        if calls is None:
+            return record_kept(ctx.mglo, ctx)
+        with record_kept(ctx.mglo, ctx) as made:
+            calls()
+        return made
+    if calls is None:
+        raise NotImplementedError(
+            "a context on this machine records nothing: give the calls as a function, `glremote.record(ctx, function)`"
+        )
+    calls()
+    return _Function(calls)
+
+
+class _Function:
+    """A Recording of a context on this machine."""
+
+    def __init__(self, calls: Callable[[], object]) -> None:
+        self._calls: Callable[[], object] | None = calls
+
+    def replay(self) -> None:
+        if self._calls is None:
+            raise CannotReplay("the recording was released")
+        self._calls()
+
+    def release(self) -> None:
+        self._calls = None
 
 
 def read_async(source: Any, *arguments: Any, **options: Any) -> ReadFuture:

@@ -11,11 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Any, get_args
 
 import msgspec
 
-from .commands import COMMANDS, DEFAULT_FRAMEBUFFER, AnyCommand, Command, Fetch, Forget, Make, hints
+from .commands import (
+    COMMANDS,
+    DEFAULT_FRAMEBUFFER,
+    AnyCommand,
+    Command,
+    Do,
+    Fetch,
+    Forget,
+    Free,
+    KeepCommands,
+    Make,
+    Replay,
+    hints,
+)
 from .errors import ProtocolError
 from .stacks import Span, Stack
 
@@ -69,6 +83,18 @@ def text(command: Command, longest: int = 200) -> str:
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
+def kept_by(keep: KeepCommands, commands: Iterable[Command]) -> list[Do]:
+    """Those of a buffer's commands that one of them keeps; ProtocolError where it may not."""
+    before = list(takewhile(lambda command: command is not keep, commands))
+    kept = [command for command in before if isinstance(command, Do)]
+    for command in before:
+        if not isinstance(command, Do | Free) or isinstance(command, Replay):
+            raise ProtocolError(f"{type(command).__name__} stands before it, which is never kept")
+    if len(kept) != keep.count:
+        raise ProtocolError(f"{len(kept)} commands stand before it to be kept")
+    return kept
+
+
 class Checker:
     """Which handles live, of which kind; and whether a buffer names only those, and only spans and sizes that exist."""
 
@@ -79,10 +105,14 @@ class Checker:
         self._tests = _every_test()
         self.data = 0
         """Bytes of the spans of the buffer that was checked last."""
+        self._commands: Sequence[Command] = ()  # of the buffer that is checked
+        self._kept: dict[int, frozenset[int]] = {}  # which handles kept commands name, by their own
+        self._broken: set[int] = set()  # kept commands that name a handle that has gone
 
-    def check(self, commands: Iterable[Command]) -> None:
+    def check(self, commands: Sequence[Command]) -> None:
         """Raise ProtocolError, naming the command, unless all of the buffer may run. The handles it makes then live."""
         self.data = 0
+        self._commands = commands
         for index, command in enumerate(commands):
             try:
                 for test in self._tests[type(command)]:
@@ -108,11 +138,42 @@ class Checker:
         self.kinds[handle] = command.makes
 
     def forget(self, command: Command) -> None:
-        del self.kinds[command.object]  # type: ignore[attr-defined]
+        handle: int = command.object  # type: ignore[attr-defined]
+        del self.kinds[handle]
+        self._kept.pop(handle, None)
+        self._broken.discard(handle)
+        self._broken.update(kept for kept, handles in self._kept.items() if handle in handles)
+
+    def keep(self, command: KeepCommands) -> None:
+        handles = frozenset(Names(kept_by(command, self._commands)).handles)
+        self._kept[command.handle] = handles
+        if not handles <= self.kinds.keys():  # forgotten before the end of the buffer
+            self._broken.add(command.handle)
+
+    def replay(self, command: Replay) -> None:
+        if command.commands in self._broken:
+            raise ProtocolError("the kept commands name an object that was forgotten since")
 
     def fetch(self, command: Command) -> None:
         if command.size > self.largest_fetch:  # type: ignore[attr-defined]
             raise ProtocolError(f"a read of more than {self.largest_fetch} bytes")
+
+
+class Names(Checker):
+    """What commands name: `handles`, each with the first command that names it, and `spans`."""
+
+    def __init__(self, commands: Iterable[Command]) -> None:
+        self.handles: dict[int, Command] = {}
+        self.spans: set[Span] = set()
+        for self._command in commands:
+            for test in _field_tests(type(self._command)):
+                test(self, self._command)
+
+    def handle(self, handle: int, kinds: frozenset[str]) -> None:
+        self.handles.setdefault(handle, self._command)
+
+    def span(self, span: Span) -> None:
+        self.spans.add(span)
 
 
 Test = Callable[[Checker, Any], None]
@@ -124,7 +185,7 @@ def _value_test(hint: Any) -> Test | None:
         kinds = (hint.__metadata__[0].extra or {}).get("kinds")
         return None if kinds is None else lambda checker, value: checker.handle(value, kinds)
     if hint is Span:
-        return Checker.span
+        return lambda checker, value: checker.span(value)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         tests = _field_tests(hint)
         return (lambda checker, value: [test(checker, value) for test in tests]) if tests else None  # type: ignore[return-value]
@@ -142,6 +203,7 @@ def _value_test(hint: Any) -> Test | None:
     return None
 
 
+@cache
 def _field_tests(struct: type[msgspec.Struct]) -> list[Test]:
     def of(name: str, inner: Test) -> Test:
         return lambda checker, owner: inner(checker, getattr(owner, name))
@@ -150,13 +212,17 @@ def _field_tests(struct: type[msgspec.Struct]) -> list[Test]:
 
 
 def _tests(command: type[Command]) -> list[Test]:
-    tests = _field_tests(command)
+    tests = [*_field_tests(command)]
     if issubclass(command, Make):
         tests.append(Checker.make)
     if issubclass(command, Fetch):
         tests.append(Checker.fetch)
     if command is Forget:
         tests.append(Checker.forget)
+    if command is KeepCommands:
+        tests.append(Checker.keep)
+    if command is Replay:
+        tests.append(Checker.replay)
     return tests
 
 

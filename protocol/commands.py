@@ -65,8 +65,12 @@ VertexArrayHandle = Annotated[int, _of("vertex_array")]
 QueryHandle = Annotated[int, _of("query")]
 SamplerHandle = Annotated[int, _of("sampler")]
 ScopeHandle = Annotated[int, _of("scope")]
-KINDS = (*_TEXTURES, "buffer", "renderbuffer", "framebuffer", "program", "vertex_array", "query", "sampler", "scope")
-"""The 12 kinds of object that a handle may name."""
+CommandsHandle = Annotated[int, _of("commands")]
+KINDS = (
+    *_TEXTURES, "buffer", "renderbuffer", "framebuffer", "program", "vertex_array", "query", "sampler", "scope",
+    "commands",
+)  # fmt: skip
+"""The 13 kinds of object that a handle may name."""
 AnyHandle = Annotated[int, _of(*KINDS)]
 
 DEFAULT_FRAMEBUFFER = 1
@@ -1190,6 +1194,25 @@ class Release(Free, tag=220):
 
 class Forget(Free, tag=221):
     """The client can no longer name this object: its handle goes. An object that was not released stays in OpenGL."""
+
+
+# --- kept commands
+
+
+class KeepCommands(Make, tag=230):
+    """The end of `with glremote.record(ctx)`: keeps the Dos before it in its buffer, of which there are `count`.
+
+    There is nothing else before it but Frees, which are not kept, and no Replay.
+    """
+
+    makes = "commands"
+    count: UInt32
+
+
+class Replay(Do, tag=231):
+    """`Recording.replay`: runs kept commands once more"""
+
+    commands: CommandsHandle
 
 
 # --- the table, read off the classes above

@@ -3,6 +3,7 @@
     Error
     ├── CallError               your call: it cannot be done where it was made
     │   ├── WouldWait           a call that needs an answer, inside `with command_buffer(...)`
+    │   ├── CannotReplay        a call that cannot be made again, inside `with record(...)`; a replay of what has gone
     │   ├── TooLarge            more than goes in one piece
     │   │   └── BufferTooLarge  ... more than one command buffer holds, inside `with command_buffer(...)`
     │   ├── ForeignName         a number that no OpenGL object of this context has
@@ -30,6 +31,13 @@ class CallError(Error):
 
 class WouldWait(CallError):
     """A call that needs an answer, inside `with glremote.command_buffer(ctx)`, which is sent only at its end."""
+
+
+class CannotReplay(CallError):
+    """A call inside `with glremote.record(ctx)` that no replay could make again: one that makes or reads something.
+
+    And a replay of commands that were released, or that name an object that was.
+    """
 
 
 class TooLarge(CallError):

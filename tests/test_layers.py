@@ -29,9 +29,10 @@ LAYERS: dict[str, set[str]] = {
     # protocol only
     "link": {"protocol"},
     "images": {"protocol"},
-    "host.interpreter": {"protocol", "host.reflecting", "host.gl", "host.zeroing"},
+    "host.interpreter": {"protocol", "host.reflecting", "host.gl", "host.zeroing", "host.keeping"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),
+    "host.keeping": {"protocol"},
     "host.zeroing": set(),
     # the client's side; version is a constant, which a greeting tells
     "device": {"protocol", "link", "images"},

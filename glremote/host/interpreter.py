@@ -11,11 +11,13 @@ from functools import partial
 from typing import Any, Protocol
 
 from glremote.protocol import commands as c
+from glremote.protocol.buffers import kept_by
 from glremote.protocol.messages import value_bytes
 from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Span, Stack
 
 from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE, OpenGL
+from .keeping import Kept
 from .reflecting import reflect
 from .zeroing import cleared, filled, zero_buffer, zeros
 
@@ -56,7 +58,8 @@ class Interpreter:
     def __init__(self, context: Any, stack: Stack, answers: Answers) -> None:
         self.context = context
         self.gl = OpenGL(context)
-        self.stack = stack
+        self.stack: Stack | Kept = stack
+        self.buffer: Sequence[c.Command] = ()  # the commands of the buffer that is run
         self.answers = answers
         self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
         self.names: dict[int, int] = {c.DEFAULT_FRAMEBUFFER: 0}  # OpenGL's, by handle
@@ -349,6 +352,19 @@ class Interpreter:
             between.read_into(memory, -1, 0, 0)
             between.release()
 
+    def keep(self, k: c.KeepCommands) -> Kept:
+        assert isinstance(self.stack, Stack)
+        others = [thing for thing in self.objects.values() if isinstance(thing, Kept)]
+        return Kept(kept_by(k, self.buffer), self.stack, others)
+
+    def replay(self, k: c.Replay) -> None:
+        stack, kept = self.stack, self[k.commands]
+        self.stack = kept
+        try:
+            kept.run(self.run)
+        finally:
+            self.stack = stack
+
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
         if (thing := self.objects.get(k.object)) is not None:
@@ -442,6 +458,7 @@ MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.MakeQuery: lambda i, k: i.context.query(k.samples, k.any_samples, k.time, k.primitives),
     c.MakeSampler: lambda i, k: i.context.sampler(),
     c.MakeScope: Interpreter.make_scope,
+    c.KeepCommands: Interpreter.keep,
 }
 
 DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
@@ -547,6 +564,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.SamplerMaxLod: _set_on("sampler", "max_lod"),
     c.ScopeBegin: lambda i, k: i[k.scope].begin(),
     c.ScopeEnd: lambda i, k: i[k.scope].end(),
+    c.Replay: Interpreter.replay,
 }
 
 ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {

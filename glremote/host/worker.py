@@ -45,6 +45,7 @@ from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
 from .interpreter import PART, Interpreter, Part, describe, subject, width
+from .keeping import InReplay
 from .near import Door
 from .port import Event, Is, Port, PortClosed
 from .reflecting import examine
@@ -198,6 +199,7 @@ class Worker:
         if buffer.epoch != self._epoch:
             self._epoch, self._failed = buffer.epoch, None
             self.interpreter.begin_epoch()
+        self.interpreter.buffer = commands
         for index, command in enumerate(commands):
             if self._failed is None:
                 try:
@@ -220,12 +222,14 @@ class Worker:
         self.session.acknowledge(at_once=False)  # it goes with what is sent next
 
     def _fault(self, buffer: Buffer, index: int, command: Command, error: Exception) -> None:
+        named = text(command)
+        if isinstance(error, InReplay):
+            named = f"{text(error.command)}, command {error.index} of those replayed by {named}"
+            error = error.error
         kind, why = describe(error)
         self._failed = f"{kind}: {why}"
         self._wait_for_room()
-        self.session.send(
-            Fault, buffer.epoch, buffer.number, index, text(command), (kind, _shortened(why)), self._last_made
-        )
+        self.session.send(Fault, buffer.epoch, buffer.number, index, named, (kind, _shortened(why)), self._last_made)
 
     def _drop(self, command: Command) -> None:
         """What follows a fault in its epoch does not run; frees do, and questions are answered with the fault."""

@@ -28,6 +28,7 @@ class Context(State, Seam):
     """The context of one session. Everything it answers without waiting was in the greeting, or was set here."""
 
     name = "mgl.Context"
+    followed = frozenset((c.EnableOnly, c.Enable, c.Disable, "enable_flags"))
 
     def __init__(self, device: RemoteDevice) -> None:
         self.device = device
@@ -202,21 +203,28 @@ class Context(State, Seam):
 
     def enable_only(self, flags: Any) -> None:
         """Enable these of the five features and disable the others."""
-        flags = a.checked_int32(flags)
-        self.recorder.record(c.EnableOnly(flags))
-        self.enable_flags = flags
+        self._enable(c.EnableOnly(a.checked_int32(flags)))
 
     def enable(self, flags: Any) -> None:
         """Enable features."""
-        flags = a.checked_int32(flags)
-        self.recorder.record(c.Enable(flags))
-        self.enable_flags |= flags
+        self._enable(c.Enable(a.checked_int32(flags)))
 
     def disable(self, flags: Any) -> None:
         """Disable features."""
-        flags = a.checked_int32(flags)
-        self.recorder.record(c.Disable(flags))
-        self.enable_flags &= ~flags
+        self._enable(c.Disable(a.checked_int32(flags)))
+
+    def _enable(self, command: c.Command) -> None:
+        self.recorder.record(command)
+        self.follow(command)
+
+    def follow(self, command: c.Command) -> None:
+        """See Seam.follow."""
+        if type(command) is c.Enable:
+            self.enable_flags |= command.flags
+        elif type(command) is c.Disable:
+            self.enable_flags &= ~command.flags
+        elif type(command) is c.EnableOnly:
+            self.enable_flags = command.flags
 
     def enable_direct(self, enum: Any) -> None:
         """glEnable."""

@@ -25,6 +25,7 @@ class Framebuffer(Recorded):
     """A framebuffer of `width` x `height` pixels with `draw_buffers` colour attachments."""
 
     name = "mgl.Framebuffer"
+    uses = c.FramebufferUse
     screen_bits: dict[str, int] | None = None
     """Of the one that stands where a window's framebuffer would: see glremote/running.py."""
 
@@ -79,7 +80,7 @@ class Framebuffer(Recorded):
     def use(self) -> None:
         """Bind it, with its viewport, scissor and masks."""
         self.context.check()
-        self.recorder.record(c.FramebufferUse(self.handle))
+        self.recorder.record(self.uses(self.handle))
         self.context.bound = self
 
     def read_into(

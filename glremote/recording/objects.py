@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from moderngl import Error
 
@@ -13,6 +13,7 @@ from .arguments import c_name
 from .faults import NEVER, Fault, is_made
 from .lives import Life
 from .recorder import Recorder
+from .traces import ASIDE
 
 if TYPE_CHECKING:
     from .context import Context
@@ -24,6 +25,20 @@ class Seam:
     """Stands where one of moderngl's C objects stands: `name` is its type's name, as moderngl's error texts show it."""
 
     name = "mgl.Object"
+    followed: ClassVar[frozenset[Any]] = frozenset()
+    """Commands whose effect on the shadow depends on what it was, and the attributes that they set; see follow."""
+
+    def follow(self, command: Command) -> None:
+        """A replay runs this command, one of `followed`: do to the shadow what the call does that records it."""
+
+    if not TYPE_CHECKING:  # type checkers would believe in any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """What stands aside while it is traced: see traces.py."""
+            try:
+                return self.__dict__[ASIDE][name]
+            except KeyError:
+                raise AttributeError(f"'{self.name}' object has no attribute '{name}'") from None
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(f"cannot pickle '{self.name}' object")

@@ -26,12 +26,12 @@ from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
 from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
-from glremote.protocol.errors import Error, Inherited, TooLarge, WouldWait
+from glremote.protocol.errors import CannotReplay, Error, Inherited, TooLarge, WouldWait
 from glremote.protocol.stacks import Span, Stack
 
 from . import known
 from .arguments import Data
-from .blocks import Block, Shadowed
+from .blocks import Block, KeptBlock, Shadowed
 from .faults import Fault, Released, described, is_made, is_stale, raise_error, site
 from .lives import Life
 
@@ -131,6 +131,8 @@ class Recorder:
 
     def handle(self) -> int:
         """A number for a new object; never used again in this session."""
+        if self.keeps:
+            raise CannotReplay("a call that makes an object, inside `with glremote.record(...)`; make it before")
         handle = self._last_handle = next(self._handles)
         return handle
 
@@ -230,6 +232,8 @@ class Recorder:
             self._would_wait("the read needs an answer")
 
     def _ask(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
+        if self.keeps:
+            raise CannotReplay(f"{kind.__name__} inside `with glremote.record(...)`; move the call behind the block")
         ticket = self.device.expect(pending)
         try:
             self.record(kind(ticket, *fields))
@@ -254,11 +258,11 @@ class Recorder:
         if pending.error is not None:
             raise_error(pending.error)
 
-    @staticmethod
-    def _would_wait(why: str) -> None:
+    def _would_wait(self, why: str) -> None:
+        assert self._block is not None
         raise WouldWait(
             f"{why}, and the command buffer it would wait for is sent only at the end of "
-            "`with glremote.command_buffer(...)`; move the call behind the block"
+            f"`with {self._block.name}`; move the call behind the block"
         )
 
     # --- sending
@@ -407,20 +411,30 @@ class Recorder:
 
     # --- blocks
 
+    @property
+    def keeps(self) -> KeptBlock | None:
+        """The block that is recorded now, if it is one that is kept and replayed."""
+        return self._block if isinstance(self._block, KeptBlock) else None
+
+    def check_outside(self) -> None:
+        """CannotReplay inside a block: a kept command buffer begins and ends with its own."""
+        if self._block is not None:
+            raise CannotReplay(f"`with glremote.record(...)` inside `with {self._block.name}`")
+
     @contextmanager
-    def block(self) -> Iterator[None]:
+    def block(self, kind: type[Block] = Block) -> Iterator[None]:
         """One command buffer of what is recorded inside; an exception leaves it unsent."""
         if self._block is not None:  # nested blocks are one
             yield
             return
         self._look()
         self.flush()
-        with self._sending:  # the pump may be about to send
-            self._block = Block(self._shadowed())
+        with self.device.sections, self._sending:  # the pump may be about to send
+            self._block = block = kind(self._shadowed())
         try:
             yield
         except BaseException:
-            self._undo(self._block)
+            self._undo(block)
             raise
         self._block = None
         self.flush()
@@ -434,13 +448,14 @@ class Recorder:
             frees = (command for command in recorded if isinstance(command, Free))
             self._commands.extend(free for free in frees if free.object not in made)
             self._mark = self.device.stack.head  # what was pushed for it is free with the next buffer
-        unsent = Fault("`with glremote.command_buffer(...)` was left by an exception, and is not sent")
+        unsent = Fault(f"`with {block.name}` was left by an exception, and is not sent")
         for command in recorded:
             if isinstance(command, Make) and (thing := self.objects.get(command.handle)) is not None:
                 thing.never_made(unsent)
             if isinstance(command, Ask | Fetch):
                 self.device.give_up(command.ticket, unsent)
-        block.undo()
+        with self.device.sections:
+            block.undo()
 
     def _shadowed(self) -> list[Shadowed]:
         """Everything that shadows state of the host's, in the order in which it is to be set again."""

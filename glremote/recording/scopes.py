@@ -32,6 +32,7 @@ class Scope(Recorded):
     """
 
     name = "mgl.Scope"
+    followed = frozenset((c.ScopeBegin, c.ScopeEnd, "old_flags"))
 
     def __init__(
         self, context: Context, framebuffer: Framebuffer, flags: int | None, samplers: tuple[tuple[Any, int], ...]
@@ -44,8 +45,9 @@ class Scope(Recorded):
     def begin(self) -> None:
         """Bind and enable; then each sampler's `use`, which records for itself."""
         self.context.check()
-        self.recorder.record(c.ScopeBegin(self.handle))
-        self.old_flags, self.context.enable_flags = self.context.enable_flags, self.flags
+        command = c.ScopeBegin(self.handle)
+        self.recorder.record(command)
+        self.follow(command)
         self.context.bound = self.framebuffer
         for sampler, location in self.samplers:
             sampler.use(location)
@@ -53,9 +55,17 @@ class Scope(Recorded):
     def end(self) -> None:
         """Bind and enable what was before."""
         self.context.check()
-        self.recorder.record_end(c.ScopeEnd(self.handle))
-        self.context.enable_flags = self.old_flags
+        command = c.ScopeEnd(self.handle)
+        self.recorder.record_end(command)
+        self.follow(command)
         self.context.bound = self.old_framebuffer
+
+    def follow(self, command: c.Command) -> None:
+        """See Seam.follow: the flags."""
+        if type(command) is c.ScopeBegin:
+            self.old_flags, self.context.enable_flags = self.context.enable_flags, self.flags
+        else:
+            self.context.enable_flags = self.old_flags
 
 
 def scope(

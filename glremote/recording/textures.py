@@ -35,6 +35,7 @@ class AnyTexture(Sampled):
     writes_from: ClassVar[Any]
     reads: ClassVar[Any]
     reads_into: ClassVar[Any]
+    followed = frozenset((c.TextureSwizzle,))
 
     def __init__(
         self,
@@ -131,8 +132,14 @@ class AnyTexture(Sampled):
                 raise OverflowError("character argument not in range(0x110000)")
             if chr(byte) not in "RrGgBbAa01":
                 raise Error(f"'{chr(byte)}' is not a valid swizzle parameter")
-        before = self.root.value(c.TextureSwizzle)
-        self.recorder.record(c.TextureSwizzle(self.handle, text))
+        command = c.TextureSwizzle(self.handle, text)
+        self.recorder.record(command)
+        self.follow(command)
+
+    def follow(self, command: c.Command) -> None:
+        """See Seam.follow: letters that a swizzle does not have stay as they are."""
+        assert type(command) is c.TextureSwizzle
+        before, text = self.root.value(c.TextureSwizzle), command.value
         if not self.root.bindless:
             self.root.keep(c.TextureSwizzle, text.upper() + before[len(text) :])
 

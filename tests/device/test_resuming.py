@@ -98,6 +98,43 @@ def test_every_byte_of_a_small_exchange(undisturbed: tuple[str, int, int, int]) 
     assert byte > 50
 
 
+def replays(ctx: moderngl.Context, times: int) -> int:
+    """Replay what counts how often it runs; the count, less the first time."""
+    counter = ctx.buffer(np.zeros(1, "u4"))
+    count = ctx.compute_shader("""#version 430
+        layout(local_size_x=1) in; layout(std430, binding=1) buffer Counter { uint count; };
+        void main() { count += 1u; }""")
+    with glremote.record(ctx) as recorded:
+        counter.bind_to_storage_buffer(1)
+        count.run()
+        ctx.memory_barrier()
+    for _ in range(times):
+        recorded.replay()
+        ctx.mglo.recorder.flush()
+    return int(np.frombuffer(counter.read(), "u4")[0]) - 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_replays_run_once_where_the_link_is_cut(seed: int) -> None:
+    chance = random.Random(seed)
+    host = CuttingHost([])
+    ctx = glremote.instance().connect(host.connect, "in-process", "a test", 430)
+    traffic = glremote.device(ctx).measure()
+    begin = traffic.bytes_up + traffic.bytes_down
+    assert replays(ctx, 50) == 50
+    traffic = glremote.device(ctx).measure()
+    end = traffic.bytes_up + traffic.bytes_down
+    ctx.release()
+    host.close()
+    know_nothing()
+    host = CuttingHost([chance.randrange(begin + 1, end), *(chance.randrange(1, 2000) for _ in range(4))])
+    ctx = glremote.instance().connect(host.connect, "in-process", "a test", 430)
+    assert replays(ctx, 50) == 50
+    assert host.connections > 1
+    ctx.release()
+    host.close()
+
+
 @pytest.fixture
 def far() -> Iterator[LocalHost]:
     """A host whose clients all go over the websocket."""

@@ -82,6 +82,7 @@ class Handles:
     def __init__(self) -> None:
         self.kinds: dict[int, str] = {c.DEFAULT_FRAMEBUFFER: "framebuffer"}
         self.next = c.DEFAULT_FRAMEBUFFER + 1
+        self.kept: int | None = 0  # commands that can be kept so far, None where one cannot
 
     def run(self, command: c.Command) -> c.Command | None:
         """The command, made valid, has run; None where there is nothing that it could name."""
@@ -90,14 +91,21 @@ class Handles:
             fields["handle"] = self.next
         if isinstance(command, c.Fetch):
             fields["size"] = command.size % (LARGEST_FETCH + 1)
-        if NOTHING in fields.values():
+        if NOTHING in fields.values() or (isinstance(command, c.KeepCommands) and self.kept is None):
             return None
+        if isinstance(command, c.KeepCommands):
+            fields["count"] = self.kept
+        if isinstance(command, c.Make | c.Ask | c.Fetch | c.Replay):
+            self.kept = None
+        elif self.kept is not None and isinstance(command, c.Do):
+            self.kept += 1
         valid = type(command)(**fields)
         if isinstance(valid, c.Make):
             self.kinds[valid.handle] = valid.makes
             self.next += 1
         elif isinstance(valid, c.Forget):
             del self.kinds[valid.object]
+            self.kinds = {handle: kind for handle, kind in self.kinds.items() if kind != "commands"}  # may name it
         return valid
 
     def fit(self, hint: Any, value: Any) -> Any:

@@ -79,6 +79,50 @@ def test_optional_handles_and_spans_may_be_none() -> None:
     ])
 
 
+# --- kept commands
+
+
+def test_what_is_kept_can_be_replayed_while_all_that_it_names_lives() -> None:
+    checking = checker()
+    checking.check([c.Enable(1), c.BufferOrphan(BUFFER, -1), c.Release(TEXTURE), c.KeepCommands(7, 2)])
+    checking.check([c.Replay(7), c.Replay(7), c.Forget(TEXTURE), c.Replay(7), c.Release(7)])
+    with pytest.raises(ProtocolError, match="name an object that was forgotten since"):
+        checking.check([c.Forget(BUFFER), c.Replay(7)])
+    checking.check([c.Forget(7)])
+    with pytest.raises(ProtocolError, match="handle 7 is unknown, not commands"):
+        checking.check([c.Replay(7)])
+
+
+def test_a_handle_that_is_used_again_is_not_replayed() -> None:
+    checking = checker()
+    checking.check([c.BufferOrphan(BUFFER, -1), c.Forget(BUFFER), c.KeepCommands(7, 1)])
+    checking.check([c.MakeSampler(BUFFER)])
+    with pytest.raises(ProtocolError, match="name an object that was forgotten since"):
+        checking.check([c.Replay(7)])
+
+
+@pytest.mark.parametrize(
+    ("before", "count", "told"),
+    [
+        ([c.Enable(1)], 0, "1 commands stand before it to be kept"),
+        ([c.Enable(1), c.Release(BUFFER)], 2, "1 commands stand before it to be kept"),
+        ([c.MakeSampler(7)], 0, "MakeSampler stands before it, which is never kept"),
+        ([c.GetError(1)], 0, "GetError stands before it, which is never kept"),
+        ([c.ReadBuffer(1, 4, BUFFER, 0)], 0, "ReadBuffer stands before it, which is never kept"),
+        ([c.KeepCommands(8, 0)], 0, "KeepCommands stands before it, which is never kept"),
+    ],
+)
+def test_what_is_not_kept(before: list[c.Command], count: int, told: str) -> None:
+    assert told in refusal(*before, c.KeepCommands(9, count))
+
+
+def test_a_replay_is_not_kept() -> None:
+    checking = checker()
+    checking.check([c.Enable(1), c.KeepCommands(7, 1)])
+    with pytest.raises(ProtocolError, match="Replay stands before it, which is never kept"):
+        checking.check([c.Replay(7), c.KeepCommands(8, 1)])
+
+
 # --- handles
 
 
