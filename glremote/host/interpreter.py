@@ -6,7 +6,7 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 

@@ -140,3 +140,17 @@ def test_near_nothing_is_fetched_ahead(near_by: Any, monkeypatch: pytest.MonkeyP
     device: Any = glremote.device(near_by)
     assert shades(near_by, 12, lambda buffer: buffer.read()) == list(range(9))
     assert device.measure().waits >= 9
+
+
+def test_a_replay_that_fills_the_buffer_is_what_is_read(remote: Any) -> None:
+    fbo, buffer = remote.simple_framebuffer((4, 4)), remote.buffer(reserve=64)
+    with glremote.record(remote) as recorded:
+        fbo.clear(1.0, 1.0, 1.0, 1.0)
+        fbo.read_into(buffer, components=4)
+    for frame in range(5):
+        fbo.clear(*[frame / 255] * 4)
+        fbo.read_into(buffer, components=4)
+        if frame < 4:
+            assert buffer.read() == bytes([frame]) * 64
+    recorded.replay()
+    assert buffer.read() == b"\xff" * 64

@@ -529,7 +529,7 @@ def test_a_large_read_comes_in_parts(ctx: Any, viewport: Any) -> None:
     expected = data[y : y + height, x : x + width]
     assert fbo.read(viewport, components=4, dtype="f4") == expected.tobytes()
     padded = np.frombuffer(fbo.read(viewport, components=1, dtype="f1", alignment=8), "u1").reshape(height, -1)
-    assert not padded[:, width:].any()
+    assert not glremote.device(ctx).remote or not padded[:, width:].any()  # plain moderngl shows what memory held
     buffer = ctx.buffer(data)
     assert buffer.read(offset=3) == data.tobytes()[3:]
     assert ctx.error == "GL_NO_ERROR"
