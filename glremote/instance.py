@@ -16,7 +16,8 @@ from typing import Any
 import moderngl
 
 from .device.devices import LocalDevice
-from .device.remote import RemoteDevice, end_process
+from .device.ending import end_process
+from .device.remote import RemoteDevice
 from .device.road import Connector
 from .link import websocket
 from .protocol.errors import HostError

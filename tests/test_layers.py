@@ -29,7 +29,10 @@ LAYERS: dict[str, set[str]] = {
     # protocol only
     "link": {"protocol"},
     "images": {"protocol"},
-    "host.interpreter": {"protocol", "host.reflecting", "host.gl", "host.zeroing", "host.keeping"},
+    "host.interpreter": {"protocol", "host.making", "host.reading", "host.reflecting"},
+    "host.making": {"host.objects", "host.zeroing"},
+    "host.reading": {"host.objects", "host.zeroing"},
+    "host.objects": {"protocol", "host.gl", "host.keeping"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),
     "host.keeping": {"protocol"},

@@ -11,14 +11,10 @@ comes again.
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import logging
-import os
-import sys
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +47,7 @@ from glremote.protocol.packing import prepare
 from glremote.protocol.session import Session
 from glremote.protocol.stacks import ALIGNMENT, Stack
 
+from . import ending
 from .devices import Traffic
 from .opening import GREETING_TIMEOUT, greet, tell
 from .road import Connector, Road
@@ -113,8 +110,7 @@ class RemoteDevice:
             self.road.close()
             raise
         self.stack = self._session.writes
-        _devices[id(self)] = self
-        _close_with_worker()
+        ending.begun(self)
         pump().add(self)
 
     def _begin(self, way: tuple[Link, memoryview, memoryview] | None) -> Session:
@@ -483,7 +479,7 @@ class RemoteDevice:
             self._session.disconnect()
             self.stack = self._session.writes
             tickets, self._tickets = self._tickets, {}
-        _devices.pop(id(self), None)
+        ending.ended(self)
         for pending in tickets.values():
             pending.finish(self.lost)
             self._complete.append(pending)
@@ -512,63 +508,3 @@ class RemoteDevice:
         )
         self.road.close()
         self.on_lost()
-
-
-_devices: dict[int, RemoteDevice] = {}
-_forked = "--multiprocessing-fork" not in sys.orig_argv
-"""Whether this process, if multiprocessing started it, is a fork: of its parent's, or of the server that forks."""
-_closes = 0
-"""The process that `_close_with_worker` has seen to."""
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = True
-    for device in list(_devices.values()):
-        device.inherit()
-    _devices.clear()
-
-
-def _close_with_worker() -> None:
-    """A forked process of multiprocessing's ends past atexit: there, close all behind its own finalisers."""
-    global _closes
-    if not _forked or _closes == os.getpid() or "multiprocessing.process" not in sys.modules:
-        return
-    _closes = os.getpid()
-    from multiprocessing import process, util
-
-    if process.parent_process() is not None:
-        util.Finalize(None, close_all, exitpriority=-100)
-
-
-def end_process() -> None:
-    """At the end of the process: close all, behind the finalisers of the program's objects, which may still draw."""
-    if _devices:
-        _finalise_program()
-    close_all()
-
-
-def _finalise_program() -> None:
-    """Free what only `__main__` holds, as the interpreter does a moment later, when no context is left to be used.
-
-    Whoever still needs the module's names keeps them, a thread or a function of atexit's; then nothing happens here.
-    """
-    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
-        if hasattr(sys, name):
-            setattr(sys, name, None)
-    if "__main__" not in sys.modules:
-        return
-    main = weakref.ref(sys.modules.pop("__main__"))
-    gc.collect()
-    if (module := main()) is not None:
-        sys.modules["__main__"] = module
-
-
-def close_all() -> None:
-    """At the end of the process: say goodbye for every session that is still open."""
-    for device in list(_devices.values()):
-        device.on_exit()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -6,7 +6,7 @@ how an answer travels. The objects are those at moderngl's seam, by their handle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,15 +14,13 @@ from glremote.protocol import commands as c
 from glremote.protocol.buffers import kept_by
 from glremote.protocol.messages import value_bytes
 from glremote.protocol.reflection import fingerprint
-from glremote.protocol.stacks import Span, Stack
+from glremote.protocol.stacks import Stack
 
-from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE, OpenGL
+from .gl import RENDERBUFFER
 from .keeping import Kept
+from .making import Making
+from .reading import PIECE, Reading
 from .reflecting import reflect
-from .zeroing import cleared, filled, zero_buffer, zeros
-
-Memory = memoryview | None
-
 
 Part = tuple[int, Callable[[memoryview], Any]]
 """Of an answer: its size in bytes, and what writes them."""
@@ -48,27 +46,12 @@ class OtherReflection(Exception):
     """What the client knows of a program is not so."""
 
 
-class NotThere(Exception):
-    """A command names an object whose making failed or was dropped."""
-
-
-class Interpreter:
-    """Runs commands on one context: `context` is moderngl's C object, `stack` holds what spans name."""
+class Interpreter(Making, Reading):
+    """Runs commands on one context; what is asked for goes to `answers`."""
 
     def __init__(self, context: Any, stack: Stack, answers: Answers) -> None:
-        self.context = context
-        self.gl = OpenGL(context)
-        self.stack: Stack | Kept = stack
-        self.buffer: Sequence[c.Command] = ()  # the commands of the buffer that is run
+        super().__init__(context, stack)
         self.answers = answers
-        self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
-        self.names: dict[int, int] = {c.DEFAULT_FRAMEBUFFER: 0}  # OpenGL's, by handle
-        self.members: dict[int, Any] = {}  # of each program, for reflection
-        self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
-        self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
-        self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
-        self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
-        self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
     def run(self, command: c.Command) -> None:
         """Run one command. Raises what moderngl raises, unless an answer can carry it."""
@@ -105,42 +88,14 @@ class Interpreter:
         if size <= PIECE:
             parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
         else:
-            parts = [(piece.size, partial(fetches, self, piece)) for piece in self._pieces(command)]
+            parts = [(piece.size, partial(fetches, self, piece)) for piece in self.pieces(command)]
         self.answers.data(command.ticket, size, parts, command)
-
-    def _pieces(self, k: c.Fetch) -> Iterator[c.Fetch]:
-        """A large read as several smaller ones, where their bytes lie one behind the other."""
-        if isinstance(k, c.ReadBuffer):
-            for start in range(0, k.size, PIECE):
-                yield c.ReadBuffer(k.ticket, min(PIECE, k.size - start), k.buffer, k.offset + start)
-        elif isinstance(k, c.ReadFramebuffer) and self._is_whole(k) and (row := k.size // self._area(k)[3]) <= PIECE:
-            x, y, columns, rows = self._area(k)
-            some = PIECE // row
-            for start in range(0, rows, some):
-                count = min(some, rows - start)
-                fields = (k.components, k.attachment, k.alignment, k.clamp, k.dtype)
-                area = (x, y + start, columns, count)
-                yield c.ReadFramebuffer(k.ticket, count * row, k.framebuffer, area, *fields)
-        else:
-            yield k
-
-    def __getitem__(self, handle: int) -> Any:
-        try:
-            return self.objects[handle]
-        except KeyError:
-            raise NotThere(f"the object with handle {handle} was never made") from None
-
-    def data(self, span: Span | None) -> Memory:
-        """The bytes of a span; pixels and vertices go to OpenGL from there."""
-        return None if span is None else self.stack.view(span)
 
     def begin_epoch(self) -> None:
         """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""
         for query, end in self.begun.items():
             getattr(query, end)()
         self.begun.clear()
-
-    # --- more than one line
 
     def begin(self, query: Any, begin: str, end: str) -> None:
         getattr(query, begin)()
@@ -150,127 +105,10 @@ class Interpreter:
         getattr(query, end)()
         self.begun.pop(query, None)
 
-    def make_buffer(self, k: c.MakeBuffer) -> Any:
-        if k.data is not None:
-            return self.context.buffer(self.data(k.data), 0, k.dynamic)
-        made = self.context.buffer(None, k.reserve, k.dynamic)
-        self.unwritten[k.handle] = 0
-        return made
-
-    def orphan(self, k: c.BufferOrphan) -> None:
-        self[k.buffer].orphan(k.length)
-        self.unwritten[k.buffer] = 0
-
-    def write_buffer(self, k: c.BufferWrite) -> None:
-        self[k.buffer].write(self.data(k.data), k.offset)
-        if k.buffer in self.unwritten:
-            self.unwritten[k.buffer] = max(self.unwritten[k.buffer], k.offset + k.data.size)
-
-    def settle(self, command: c.Command) -> None:
-        """Zero what new buffers do not have yet, unless the command goes on with writing one: to do both is in vain."""
-        writes = command.buffer if isinstance(command, c.BufferWrite) else 0
-        for handle, end in list(self.unwritten.items()):
-            if handle != writes or command.offset > end:  # type: ignore[attr-defined]
-                zero_buffer(self[handle], end)
-                del self.unwritten[handle]
-
-    def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
-        """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
-        if span is not None:
-            return self.data(span)
-        if max(extent) > MOST_PIXELS:
-            return None
-        width, height, *depth = extent
-        size = (width * pixel + alignment - 1) // alignment * alignment * height * (depth[0] if depth else 1) * images
-        return zeros(size)
-
-    def make_texture(self, k: c.MakeTexture) -> Any:
-        def make(data: Any) -> Any:
-            return self.context.texture(
-                k.extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
-            )
-
-        if k.samples:
-            return self.zeroed(TEXTURE_2D_MULTISAMPLE, make(None))
-        return make(self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment))
-
-    def make_depth_texture(self, k: c.MakeDepthTexture) -> Any:
-        if k.samples:
-            made = self.context.depth_texture(k.extent, None, k.samples, k.alignment, False)
-            return self.zeroed(TEXTURE_2D_MULTISAMPLE, made)
-        data = self.pixels(k.data, 1, k.extent, 4, k.alignment)
-        return self.context.depth_texture(k.extent, data, 0, k.alignment, False)
-
-    def make_volume(self, make: Callable[..., Any], k: Any) -> Any:
-        data = self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return make(k.extent, k.components, data, k.alignment, k.dtype)
-
-    def make_cube(self, k: c.MakeTextureCube) -> Any:
-        data = self.pixels(k.data, 6, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return self.context.texture_cube(k.extent, k.components, data, k.alignment, k.dtype, k.internal_format)
-
-    def zeroed(self, target: int, made: Any) -> Any:
-        """What moderngl made, an object and OpenGL's name of it, all of its samples zeros."""
-        held = [query for query, end in self.begun.items() if end == "end_render"]
-        if held:  # the condition of a conditional rendering would hold for this too
-            self._zero_unconditionally(target, made[-1], held)
-        else:
-            self.gl.zero(target, made[-1])
-        return made
-
-    def _zero_unconditionally(self, target: int, name: int, held: list[Any]) -> None:
-        """Of the queries that moderngl takes for conditions OpenGL has one at most, and none where it refused them."""
-        with self.gl.errors_apart():
-            for query in held:
-                query.end_render()
-                if query is held[0]:
-                    had_one = not self.gl.glGetError()
-            self.gl.zero(target, name)
-            for query in held:
-                query.begin_render()
-            if not had_one:
-                self.gl.glEndConditionalRender()
-
-    def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
-        depth = None if k.depth_attachment is None else self[k.depth_attachment]
-        colors = tuple(self[handle] for handle in k.color_attachments)
-        attached = k.color_attachments[0] if k.color_attachments else k.depth_attachment
-        if attached in self.extents:
-            self.extents[k.handle] = self.extents[attached]
-        return self.told(k.handle, lambda: self.context.framebuffer(colors, depth))
-
     def detected(self, k: c.DetectedFramebuffer) -> tuple[int, int, int]:
         framebuffer = self[k.framebuffer]
         mask = framebuffer.color_mask
         return (*framebuffer.viewport[2:], 1 if mask and mask[0] in (True, False) else len(mask))
-
-    def make_program(self, k: c.MakeProgram) -> Any:
-        def make() -> Any:
-            try:
-                made = self.context.program(*k.sources, k.varyings, k.fragment_outputs, k.interleaved)
-            except Exception as error:
-                head, line, log = str(error).partition("=\n")
-                if any(k.sources) or (log.replace("\n", "").isprintable() and log.isascii()):
-                    raise
-                # NVIDIA has nothing to say of no sources, and moderngl passes on memory that was not written
-                raise type(error)(f"{head}{line}\n") from None
-            _, members, _, geometry, _ = made
-            self.members[k.handle] = (members, geometry)
-            return made
-
-        return self.told(k.handle, make)
-
-    def told(self, handle: int, make: Callable[[], Any]) -> Any:
-        """Make something whose failure is told by the Ask that follows, since moderngl raises at the call."""
-        try:
-            return make()
-        except Exception as error:
-            self.failures[handle] = error
-            return Failed(handle)
-
-    def failure(self, handle: int) -> None:
-        if (error := self.failures.pop(handle, None)) is not None:
-            raise error
 
     def reflect_program(self, k: c.ReflectProgram | c.CheckReflection) -> Any:
         self.failure(k.program)
@@ -280,77 +118,8 @@ class Interpreter:
         if fingerprint(value_bytes(self.reflect_program(k))) != k.hash:
             raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
-    def name(self, handle: int | None) -> int:
-        """OpenGL's name of an object; one that nothing has where the client knows none."""
-        if handle is None:
-            return NO_NAME
-        try:
-            return self.names[handle]
-        except KeyError:
-            raise NotThere(f"the object with handle {handle} was never made") from None
-
     def set_uniform(self, k: c.SetUniform) -> None:
         self.context._write_uniform(self.name(k.program), k.location, k.gl_type, k.array_length, k.element_size, k.data)
-
-    def make_vertex_array(self, k: c.MakeVertexArray) -> Any:
-        content = tuple((self[item.buffer], item.format, *item.attributes) for item in k.content)
-        index = None if k.index_buffer is None else self[k.index_buffer]
-        return self.context.vertex_array(self[k.program], content, index, k.index_element_size)
-
-    def make_scope(self, k: c.MakeScope) -> Any:
-        def bound(pairs: Any) -> Any:
-            return tuple((self[handle], location) for handle, location in pairs)
-
-        return self.context.scope(
-            self[k.framebuffer],
-            k.enable_flags,
-            bound(k.textures),
-            bound(k.uniform_buffers),
-            bound(k.storage_buffers),
-            (),
-        )
-
-    def read_buffer(self, k: c.ReadBuffer, memory: memoryview) -> None:
-        if k.size:
-            self[k.buffer].read_into(memory, k.size, k.offset, 0)
-        else:  # read and read_into differ here: this one raises
-            self[k.buffer].read(0, k.offset)
-
-    def read_framebuffer(self, k: c.ReadFramebuffer, memory: memoryview) -> None:
-        with filled(memory, self._is_whole(k)):
-            self[k.framebuffer].read_into(
-                memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0
-            )
-
-    def _area(self, k: c.ReadFramebuffer) -> tuple[int, int, int, int]:
-        return k.viewport or (0, 0, *self.extents.get(k.framebuffer, (0, 0)))
-
-    def _is_whole(self, k: c.ReadFramebuffer) -> bool:
-        """Whether a read has no byte that is not a pixel's."""
-        width, height = self.extents.get(k.framebuffer, (0, 0))
-        x, y, columns, rows = self._area(k)
-        pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
-        within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height
-        return within and k.size == columns * rows * pixel
-
-    def make_external_texture(self, k: c.MakeExternalTexture) -> Any:
-        self.unsure.add(k.handle)
-        return self.context.external_texture(self.name(k.texture), k.extent, k.components, k.samples, k.dtype)
-
-    def read_texture(self, texture: int, memory: memoryview, *fields: int) -> None:
-        """Read texels. OpenGL writes what a texture has, or another that is bound in its place where there is none.
-
-        So where that may be more than the memory holds, they go through a buffer, whose size OpenGL minds.
-        """
-        cleared(memory)
-        if texture not in self.unsure:
-            self[texture].read_into(memory, *fields, 0)
-        elif memory.nbytes:
-            between, *_ = self.context.buffer(None, memory.nbytes, False)
-            between.clear(-1, 0, None)
-            self[texture].read_into(between, *fields, 0)
-            between.read_into(memory, -1, 0, 0)
-            between.release()
 
     def keep(self, k: c.KeepCommands) -> Kept:
         assert isinstance(self.stack, Stack)
@@ -374,47 +143,6 @@ class Interpreter:
         for kept in (self.objects, self.names, self.members, self.extents, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
-
-
-class Failed:
-    """Stands for a program or a framebuffer that could not be made; nothing can be done with it."""
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-
-    def __getattr__(self, name: str) -> Any:
-        raise NotThere(f"the object with handle {self.handle} could not be made")
-
-    def release(self) -> None:
-        """There is nothing to release."""
-
-
-PART = 8 << 20
-"""An answer above this size goes in parts, so that it never needs the whole stack at once."""
-PIECE = 2 << 20
-"""A read above this size is made in pieces, where it can be: the client takes one while OpenGL gives the next."""
-NO_NAME = 0xFFFFFFFF
-"""What OpenGL has not given to any object; it counts from 1."""
-MOST_PIXELS = 0x7FFFFFFF
-"""Of a side; moderngl takes greater numbers for negative ones, and every driver refuses them."""
-
-
-def size_of(dtype: str) -> int:
-    """Bytes of a component: the last letter of every dtype."""
-    return int(dtype[-1]) if dtype[-1:].isdigit() else 1
-
-
-def subject(k: c.Fetch) -> tuple[Any, ...]:
-    """What a read is of: answers to the same are likely to be alike."""
-    return type(k), *(getattr(k, name) for name in k.__struct_fields__[1:])
-
-
-def width(k: c.Fetch) -> int:
-    """Bytes after which a read's bytes are alike: those of a number, or of a whole pixel of single bytes."""
-    if not isinstance(k, c.ReadFramebuffer):
-        return 4
-    one = size_of(k.dtype)
-    return k.components if one == 1 and k.attachment >= 0 and 1 <= k.components <= 4 else one
 
 
 def describe(error: BaseException) -> tuple[str, str]:

@@ -44,10 +44,11 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
-from .interpreter import PART, Interpreter, Part, describe, subject, width
+from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .near import Door
 from .port import Event, Is, Port, PortClosed
+from .reading import PART, subject, width
 from .reflecting import examine
 
 log = logging.getLogger("glremote.host")

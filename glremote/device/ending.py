@@ -1,0 +1,94 @@
+"""How a process ends, for the sessions that it has open: said goodbye to, or, after a fork, left to the parent.
+
+Knows: atexit's moment, multiprocessing's, and a fork's. Does not know: what a session is.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Ends(Protocol):
+    """What ends with its process."""
+
+    on_exit: Callable[[], None]
+
+    def inherit(self) -> None:
+        """In a forked child: it is the parent's."""
+        ...
+
+
+_open: dict[int, Ends] = {}
+_forked = "--multiprocessing-fork" not in sys.orig_argv
+"""Whether this process, if multiprocessing started it, is a fork: of its parent's, or of the server that forks."""
+_closes = 0
+"""The process that `_close_with_worker` has seen to."""
+
+
+def begun(device: Ends) -> None:
+    """From now on it is closed when the process ends."""
+    _open[id(device)] = device
+    _close_with_worker()
+
+
+def ended(device: Ends) -> None:
+    """It is closed."""
+    _open.pop(id(device), None)
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = True
+    for device in list(_open.values()):
+        device.inherit()
+    _open.clear()
+
+
+def _close_with_worker() -> None:
+    """A forked process of multiprocessing's ends past atexit: there, close all behind its own finalisers."""
+    global _closes
+    if not _forked or _closes == os.getpid() or "multiprocessing.process" not in sys.modules:
+        return
+    _closes = os.getpid()
+    from multiprocessing import process, util
+
+    if process.parent_process() is not None:
+        util.Finalize(None, close_all, exitpriority=-100)
+
+
+def end_process() -> None:
+    """At the end of the process: close all, behind the finalisers of the program's objects, which may still draw."""
+    if _open:
+        _finalise_program()
+    close_all()
+
+
+def _finalise_program() -> None:
+    """Free what only `__main__` holds, as the interpreter does a moment later, when no context is left to be used.
+
+    Whoever still needs the module's names keeps them, a thread or a function of atexit's; then nothing happens here.
+    """
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            setattr(sys, name, None)
+    if "__main__" not in sys.modules:
+        return
+    main = weakref.ref(sys.modules.pop("__main__"))
+    gc.collect()
+    if (module := main()) is not None:
+        sys.modules["__main__"] = module
+
+
+def close_all() -> None:
+    """At the end of the process: say goodbye for every session that is still open."""
+    for device in list(_open.values()):
+        device.on_exit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

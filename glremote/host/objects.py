@@ -1,0 +1,65 @@
+"""What a session has on its host: moderngl's objects by handle, and what must be known of them beside.
+
+Knows: handles, OpenGL's names, and spans. Does not know: commands; making.py, reading.py and interpreter.py do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from glremote.protocol import commands as c
+from glremote.protocol.stacks import Span, Stack
+
+from .gl import OpenGL
+from .keeping import Kept
+
+Memory = memoryview | None
+NO_NAME = 0xFFFFFFFF
+"""What OpenGL has not given to any object; it counts from 1."""
+
+
+class NotThere(Exception):
+    """A command names an object whose making failed or was dropped."""
+
+
+class Objects:
+    """On one context: `context` is moderngl's C object, `stack` holds what spans name."""
+
+    def __init__(self, context: Any, stack: Stack) -> None:
+        self.context = context
+        self.gl = OpenGL(context)
+        self.stack: Stack | Kept = stack
+        self.buffer: Sequence[c.Command] = ()  # the commands of the buffer that is run
+        self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
+        self.names: dict[int, int] = {c.DEFAULT_FRAMEBUFFER: 0}  # OpenGL's, by handle
+        self.members: dict[int, Any] = {}  # of each program, for reflection
+        self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
+        self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
+        self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
+        self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
+        self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
+
+    def __getitem__(self, handle: int) -> Any:
+        try:
+            return self.objects[handle]
+        except KeyError:
+            raise NotThere(f"the object with handle {handle} was never made") from None
+
+    def data(self, span: Span | None) -> Memory:
+        """The bytes of a span; pixels and vertices go to OpenGL from there."""
+        return None if span is None else self.stack.view(span)
+
+    def name(self, handle: int | None) -> int:
+        """OpenGL's name of an object; one that nothing has where the client knows none."""
+        if handle is None:
+            return NO_NAME
+        try:
+            return self.names[handle]
+        except KeyError:
+            raise NotThere(f"the object with handle {handle} was never made") from None
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of a component: the last letter of every dtype."""
+    return int(dtype[-1]) if dtype[-1:].isdigit() else 1
