@@ -235,3 +235,18 @@ def test_shader_that_does_not_compile(remote: moderngl.Context) -> None:
     assert remote.buffer(b"abc").read() == b"abc"
 
 
+
+
+def test_what_is_asked_while_the_session_is_lost_raises(near_by: moderngl.Context) -> None:
+    """Another thread has found it out, and has not told anybody yet."""
+    device = near_by.mglo.device
+
+    class Losing(dict[int, Any]):
+        def __setitem__(self, ticket: int, pending: Any) -> None:
+            device._lose(glremote.DeviceLost("meanwhile"))
+            near_by.mglo.recorder._alert = False
+            device._tickets[ticket] = pending
+
+    device._tickets = Losing()
+    with pytest.raises(glremote.DeviceLost, match="meanwhile"):
+        near_by.finish()

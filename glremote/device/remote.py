@@ -199,11 +199,9 @@ class RemoteDevice:
     def expect(self, pending: Pending) -> int:
         """A new ticket, under which the answer will come to `pending`."""
         ticket = next(self._numbers)
-        if self.lost is not None:
-            pending.finish(self.lost)
-            pending.notify()
-        else:
-            self._tickets[ticket] = pending
+        self._tickets[ticket] = pending
+        if self.lost is not None:  # it may have been lost meanwhile, and all that was asked before been told
+            self.give_up(ticket, self.lost)
         return ticket
 
     def give_up(self, ticket: int, error: Error) -> None:
@@ -224,6 +222,8 @@ class RemoteDevice:
         """Wait for an answer; it ends also when the session is lost. Ctrl-C ends the wait and nothing else."""
         self.traffic.waits += 1
         self.wait_until(lambda: pending.done)
+        while not pending.done and not isinstance(self.lost, Inherited):
+            self._interruptible_pause(0)  # another thread has found that the session is lost, and is telling everybody
 
     @property
     def is_receiving(self) -> bool:
