@@ -24,9 +24,9 @@ class Reading(Objects):
 
     def pieces(self, k: c.Fetch) -> Iterator[c.Fetch]:
         """A large read as several smaller ones, where their bytes lie one behind the other."""
-        if isinstance(k, c.ReadBuffer):
-            for start in range(0, k.size, PIECE):
-                yield c.ReadBuffer(k.ticket, min(PIECE, k.size - start), k.buffer, k.offset + start)
+        if isinstance(k, c.ReadBuffer):  # of larger pieces: NVIDIA's driver moves a buffer each time it is mapped
+            for start in range(0, k.size, PART):
+                yield c.ReadBuffer(k.ticket, min(PART, k.size - start), k.buffer, k.offset + start)
         elif isinstance(k, c.ReadFramebuffer) and self._is_whole(k) and (row := k.size // self._area(k)[3]) <= PIECE:
             x, y, columns, rows = self._area(k)
             some = PIECE // row
