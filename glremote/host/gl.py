@@ -1,7 +1,7 @@
 """Raw OpenGL, for what moderngl has no call for: the one door to it.
 
 Knows: functions by name, through the loader of moderngl's own context. Each method here restores all state that it
-touches, and leaves glGetError alone: it calls nothing that could fail. Does not know: commands or handles.
+touches, and leaves glGetError as it was. Does not know: commands or handles.
 """
 
 from __future__ import annotations
