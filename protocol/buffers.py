@@ -113,9 +113,15 @@ class Checker:
         """Raise ProtocolError, naming the command, unless all of the buffer may run. The handles it makes then live."""
         self.data = 0
         self._commands = commands
+        living, every_test = self.kinds, self._tests
         for index, command in enumerate(commands):
+            handles, tests = every_test[type(command)]
             try:
-                for test in self._tests[type(command)]:
+                for name, kinds in handles:
+                    handle = getattr(command, name)
+                    if living.get(handle) not in kinds:
+                        self.handle(handle, kinds)
+                for test in tests:
                     test(self, command)
             except ProtocolError as error:
                 raise ProtocolError(f"command {index} of the buffer, {text(command)}: {error}") from None
@@ -126,7 +132,7 @@ class Checker:
             raise ProtocolError(f"handle {handle} is {kind or 'unknown'}, not {' or '.join(sorted(kinds))}")
 
     def span(self, span: Span) -> None:
-        self.stack.check(span)
+        self.stack.view(span)
         self.data += span.size
         if self.data > LARGEST_DATA:
             raise ProtocolError(f"the spans of the buffer have more than {LARGEST_DATA} bytes together")
@@ -179,10 +185,15 @@ class Names(Checker):
 Test = Callable[[Checker, Any], None]
 
 
+def _kinds(hint: Any) -> frozenset[str] | None:
+    """Of which kinds the object must be that a value of this type names, if it is a handle."""
+    return (hint.__metadata__[0].extra or {}).get("kinds") if hasattr(hint, "__metadata__") else None
+
+
 def _value_test(hint: Any) -> Test | None:
     """What to test of a value of this type, or None: read off its annotation, through tuples, unions and structs."""
     if hasattr(hint, "__metadata__"):
-        kinds = (hint.__metadata__[0].extra or {}).get("kinds")
+        kinds = _kinds(hint)
         return None if kinds is None else lambda checker, value: checker.handle(value, kinds)
     if hint is Span:
         return lambda checker, value: checker.span(value)
@@ -203,16 +214,25 @@ def _value_test(hint: Any) -> Test | None:
     return None
 
 
+def _field_test(name: str, hint: Any) -> Test | None:
+    inner = _value_test(hint)
+    return inner and (lambda checker, owner: inner(checker, getattr(owner, name)))
+
+
 @cache
 def _field_tests(struct: type[msgspec.Struct]) -> list[Test]:
-    def of(name: str, inner: Test) -> Test:
-        return lambda checker, owner: inner(checker, getattr(owner, name))
-
-    return [of(name, inner) for name, hint in hints(struct).items() if (inner := _value_test(hint))]
+    return [test for name, hint in hints(struct).items() if (test := _field_test(name, hint))]
 
 
-def _tests(command: type[Command]) -> list[Test]:
-    tests = [*_field_tests(command)]
+Tests = tuple[list[tuple[str, frozenset[str]]], list[Test]]
+"""Of a command: the fields that are handles, each with what they may name, which are most; and all the others'."""
+
+
+def _tests(command: type[Command]) -> Tests:
+    fields = hints(command).items()
+    handles = [(name, kinds) for name, hint in fields if (kinds := _kinds(hint))]
+    others = {name: hint for name, hint in fields if not _kinds(hint)}
+    tests = [test for name, hint in others.items() if (test := _field_test(name, hint))]
     if issubclass(command, Make):
         tests.append(Checker.make)
     if issubclass(command, Fetch):
@@ -223,11 +243,11 @@ def _tests(command: type[Command]) -> list[Test]:
         tests.append(Checker.keep)
     if command is Replay:
         tests.append(Checker.replay)
-    return tests
+    return handles, tests
 
 
 @cache
-def _every_test() -> dict[type[Command], list[Test]]:
+def _every_test() -> dict[type[Command], Tests]:
     """By command. As with the decoder: only a host needs them."""
     return {command: _tests(command) for command in COMMANDS.values()}
 

@@ -14,7 +14,9 @@ is kept.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from .buffers import LARGEST
 from .errors import ProtocolError
@@ -47,7 +49,7 @@ _PATCHES = frozenset((Patch, Packed))
 _NUMBERED = _PATCHES | {Buffer, Answer, Fault}
 
 
-class Kept(NamedTuple):
+class Kept(msgspec.Struct, frozen=True, gc=False):
     """A message that the peer has not applied yet. `mark`: once it has, our spans before this mark are free."""
 
     number: int
@@ -74,7 +76,8 @@ class Session:
         self.resends = 0  # how many messages went out again, for whoever counts
         self._kept: deque[Kept] = deque()
         self._kept_bytes = 0
-        self._outgoing: deque[tuple[tuple[Bytes, ...], int]] = deque()  # pieces, and their size
+        self.outgoing: deque[tuple[tuple[Bytes, ...], int]] = deque()
+        """What is to be sent now: pieces, and their size."""
 
     # --- sending
 
@@ -103,30 +106,25 @@ class Session:
         self._kept.append(Kept(number, pieces, size, mark, cost))
         self._kept_bytes += cost
         if self.connected:
-            self._outgoing.append((pieces, size))
+            self.outgoing.append((pieces, size))
         return number
 
     def tell(self, message: Message) -> None:
         """Send a message that has no number: it is not kept, and lost with the connection."""
         if self.connected:
             head = encode(message)
-            self._outgoing.append(((head,), len(head)))
+            self.outgoing.append(((head,), len(head)))
 
     def has_room(self) -> bool:
         """Whether the credit allows another buffer or answer of the greatest size."""
         return len(self._kept) < CREDIT_MESSAGES and self._kept_bytes <= CREDIT_BYTES - LARGEST
 
-    @property
-    def has_outgoing(self) -> bool:
-        """Whether anything is to be sent now."""
-        return bool(self._outgoing)
-
     def packets(self) -> list[list[Bytes]]:
         """Take what is to be sent now: packets, each a list of pieces to be sent one behind the other."""
         packets: list[list[Bytes]] = []
         room = 0
-        while self._outgoing:
-            pieces, size = self._outgoing.popleft()
+        while self.outgoing:
+            pieces, size = self.outgoing.popleft()
             if size > room:
                 packets.append([])
                 room = LARGEST_PACKET
@@ -199,12 +197,12 @@ class Session:
     def disconnect(self) -> None:
         """The connection is gone: nothing goes out until `resume`, and everything is kept."""
         self.connected = False
-        self._outgoing.clear()
+        self.outgoing.clear()
 
     def resume(self, applied: int) -> None:
         """A new connection: the peer has applied our messages up to this number, and gets the others again."""
         self._drop(applied)
         self.connected = True
-        self._outgoing.extend((kept.pieces, kept.size) for kept in self._kept)
+        self.outgoing.extend((kept.pieces, kept.size) for kept in self._kept)
         self.resends += len(self._kept)
         self.told = min(self.told, self.applied)

@@ -90,13 +90,13 @@ class Stack:
         span = self.reserve(len(data))
         if span is not None:
             self.memory[span.offset : span.offset + span.size] = data
-            self.freshen(span, subject, width)  # after the copy: another thread may send what it finds here
+            if not self.shared:
+                self.freshen(span, subject, width)  # after the copy: another thread may send what it finds here
         return span
 
     def freshen(self, span: Span, subject: Hashable = None, width: int = 4) -> None:
-        """What was reserved last is filled, and the reader is to have it."""
-        if not self.shared:
-            self.fresh.append(Fresh(span, self._start, subject, width))
+        """What was reserved last is filled, and the reader is to have it: where nothing is shared."""
+        self.fresh.append(Fresh(span, self._start, subject, width))
 
     def take_fresh(self) -> list[Fresh]:
         """What is fresh since the last call."""
@@ -115,12 +115,9 @@ class Stack:
             raise ProtocolError(f"a patch of {len(data)} bytes at {offset} does not fit a stack of {self.size} bytes")
         self.memory[offset : offset + len(data)] = data
 
-    def check(self, span: Span) -> None:
-        """Raise ProtocolError unless the span lies within."""
-        if span.offset + span.size > self.size:
-            raise ProtocolError(f"{span} is outside of a stack of {self.size} bytes")
-
     def view(self, span: Span) -> memoryview:
-        """The bytes of a span, not copied; they stay as they are until the span is freed."""
-        self.check(span)
-        return self.memory[span.offset : span.offset + span.size]
+        """The bytes of a span, not copied; they stay as they are until the span is freed. Raises ProtocolError."""
+        end = span.offset + span.size
+        if end > self.size:
+            raise ProtocolError(f"{span} is outside of a stack of {self.size} bytes")
+        return self.memory[span.offset : end]

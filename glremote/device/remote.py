@@ -11,8 +11,10 @@ comes again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
+import operator
 import threading
 import time
 from collections import deque
@@ -55,6 +57,7 @@ from .waiting import CriticalSections, Pending
 
 log = logging.getLogger("glremote")
 
+_DONE = operator.attrgetter("done")
 GOODBYE_TIMEOUT = 2.0
 """Seconds for what is not yet sent when the session ends."""
 LEASE = 0.02
@@ -188,11 +191,10 @@ class RemoteDevice:
     def _send(self) -> None:
         link = self.road.link
         try:
-            link.send(self._session.packets())
+            if link.send(self._session.packets()):
+                pump().poke()
         except LinkBroken as error:
             self._disconnected(error)
-        if link.has_unsent:
-            pump().poke()
 
     # --- coming down
 
@@ -221,7 +223,7 @@ class RemoteDevice:
     def wait(self, pending: Pending) -> None:
         """Wait for an answer; it ends also when the session is lost. Ctrl-C ends the wait and nothing else."""
         self.traffic.waits += 1
-        self.wait_until(lambda: pending.done)
+        self.wait_until(functools.partial(_DONE, pending))
         while not pending.done and not isinstance(self.lost, Inherited):
             self._interruptible_pause(0)  # another thread has found that the session is lost, and is telling everybody
 
@@ -295,7 +297,7 @@ class RemoteDevice:
                 for packet in packets:
                     self._take(packet)
                 self._session.acknowledge(at_once=False)
-                if self._session.has_outgoing:
+                if self._session.outgoing:
                     self._send()
         except LinkBroken as error:
             self._disconnected(error)

@@ -47,7 +47,7 @@ class Pending:
             self._parts.append(bytes(data))
         self._received = end
         if end == total:
-            self.finish()
+            self.done = True
         return self.done
 
     def finish(self, error: BaseException | tuple[str, str] | None = None) -> None:
@@ -77,6 +77,8 @@ class CriticalSections:
     def __init__(self) -> None:
         self._main = threading.main_thread().ident
         self._handlers: dict[int, Any] = {}  # the program's, while ours stand in their place
+        self._found: list[Any] = []  # of every signal, when it was last looked for
+        self._callable: dict[int, Any] = {}  # of those
         self._depth = 0
         self._open = False
         self._arrived: list[int] = []
@@ -89,10 +91,13 @@ class CriticalSections:
         self._depth += 1
         if self._depth == 1:
             self._open = False
-            for number in _SIGNALS:
-                if callable(handler := _getsignal(number)):
-                    self._handlers[number] = handler
-                    _signal(number, self._ours)
+            found = list(map(_getsignal, _SIGNALS))
+            if found != self._found:
+                self._found = found
+                self._callable = {number: it for number, it in zip(_SIGNALS, found, strict=True) if callable(it)}
+            self._handlers = self._callable
+            for number in self._handlers:
+                _signal(number, self._ours)
 
     def __exit__(self, *_: object) -> None:
         if threading.get_ident() != self._main:

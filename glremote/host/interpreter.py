@@ -79,7 +79,7 @@ class Interpreter(Making, Reading):
         handle = command.handle
         if type(made) is tuple:
             made, *_, self.names[handle] = made
-        self.objects[handle] = made
+        self[handle] = made
         if (extent := getattr(command, "extent", None)) is not None and handle not in self.unsure:
             self.extents[handle] = extent[:2]
 
@@ -119,11 +119,13 @@ class Interpreter(Making, Reading):
             raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
     def set_uniform(self, k: c.SetUniform) -> None:
-        self.context._write_uniform(self.name(k.program), k.location, k.gl_type, k.array_length, k.element_size, k.data)
+        self.context._write_uniform(
+            self.names[k.program], k.location, k.gl_type, k.array_length, k.element_size, k.data
+        )
 
     def keep(self, k: c.KeepCommands) -> Kept:
         assert isinstance(self.stack, Stack)
-        others = [thing for thing in self.objects.values() if isinstance(thing, Kept)]
+        others = [thing for thing in self.values() if isinstance(thing, Kept)]
         return Kept(kept_by(k, self.buffer), self.stack, others)
 
     def replay(self, k: c.Replay) -> None:
@@ -136,11 +138,11 @@ class Interpreter(Making, Reading):
 
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
-        if (thing := self.objects.get(k.object)) is not None:
+        if (thing := self.get(k.object)) is not None:
             thing.release()
 
     def forget(self, k: c.Forget) -> None:
-        for kept in (self.objects, self.names, self.members, self.extents, self.failures):
+        for kept in (self, self.names, self.members, self.extents, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
 
@@ -264,7 +266,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     ),
     c.RunCompute: lambda i, k: i[k.program].run(k.x, k.y, k.z),
     c.RunComputeIndirect: lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset),
-    c.Render: lambda i, k: i.objects[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
+    c.Render: lambda i, k: i[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
     c.RenderIndirect: lambda i, k: i[k.vertex_array].render_indirect(i[k.buffer], k.mode, k.count, k.first),
     c.Transform: lambda i, k: i[k.vertex_array].transform(
         [i[handle] for handle in k.outputs], k.mode, k.vertices, k.first, k.instances, k.buffer_offset

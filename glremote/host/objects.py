@@ -23,16 +23,23 @@ class NotThere(Exception):
     """A command names an object whose making failed or was dropped."""
 
 
-class Objects:
-    """On one context: `context` is moderngl's C object, `stack` holds what spans name."""
+class ByHandle(dict[int, Any]):
+    """What a session has by its handle; NotThere for what it has not."""
+
+    def __missing__(self, handle: int) -> Any:
+        raise NotThere(f"the object with handle {handle} was never made")
+
+
+class Objects(ByHandle):
+    """moderngl's objects by handle, on one context: its C object; `stack` holds what spans name."""
 
     def __init__(self, context: Any, stack: Stack) -> None:
+        super().__init__({c.DEFAULT_FRAMEBUFFER: context.fbo})
         self.context = context
         self.gl = OpenGL(context)
         self.stack: Stack | Kept = stack
         self.buffer: Sequence[c.Command] = ()  # the commands of the buffer that is run
-        self.objects: dict[int, Any] = {c.DEFAULT_FRAMEBUFFER: context.fbo}
-        self.names: dict[int, int] = {c.DEFAULT_FRAMEBUFFER: 0}  # OpenGL's, by handle
+        self.names = ByHandle({c.DEFAULT_FRAMEBUFFER: 0})  # OpenGL's
         self.members: dict[int, Any] = {}  # of each program, for reflection
         self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
@@ -40,24 +47,13 @@ class Objects:
         self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 
-    def __getitem__(self, handle: int) -> Any:
-        try:
-            return self.objects[handle]
-        except KeyError:
-            raise NotThere(f"the object with handle {handle} was never made") from None
-
     def data(self, span: Span | None) -> Memory:
         """The bytes of a span; pixels and vertices go to OpenGL from there."""
         return None if span is None else self.stack.view(span)
 
     def name(self, handle: int | None) -> int:
         """OpenGL's name of an object; one that nothing has where the client knows none."""
-        if handle is None:
-            return NO_NAME
-        try:
-            return self.names[handle]
-        except KeyError:
-            raise NotThere(f"the object with handle {handle} was never made") from None
+        return NO_NAME if handle is None else int(self.names[handle])
 
 
 def size_of(dtype: str) -> int:

@@ -6,14 +6,14 @@ packet. The gateway speaks the same frames (gateway.py): 4 bytes of length, 1 by
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import select
 import socket
 import struct
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from glremote.link.links import ROOM, Bytes, Frames, Link, LinkBroken, joined
 
@@ -38,7 +38,7 @@ class Is(enum.IntEnum):
     """From the worker, last: the session is over. The rest is the reason, UTF-8; empty after a goodbye."""
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """A frame that came in, and which way: `near` past the gateway."""
 
     what: Is
@@ -73,9 +73,11 @@ class Port:
         """Send one frame. Raises PortClosed when the gateway is gone; a near client that is gone shows in `receive`."""
         if what is Is.PACKET and self.near:
             if self._link is not None:
-                with contextlib.suppress(LinkBroken):
-                    self._link.send((pieces,))
-                    self._link.drain()
+                try:
+                    if self._link.send((pieces,)):
+                        self._link.drain()
+                except LinkBroken:
+                    pass
             return
         try:
             for piece in joined((HEADER.pack(sum(map(len, pieces)), what), *pieces)):

@@ -293,7 +293,8 @@ class Worker:
         self.session.send(Answer, ticket, start, total, span, None, mark=self.session.writes.head)
 
     def _reserve(self, size: int) -> Span:
-        self._wait_for_room()
+        if not self.session.has_room():
+            self._wait_for_room()
         while (span := self.session.writes.reserve(size)) is None:
             self._wait_for_peer()
         return span

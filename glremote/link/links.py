@@ -130,8 +130,8 @@ class Link:
         """Whether the socket has not taken all that was sent."""
         return bool(self._unsent)
 
-    def send(self, packets: Sequence[Packet] = ()) -> None:
-        """Send packets, and what is left of earlier ones, as far as the socket takes it now.
+    def send(self, packets: Sequence[Packet] = ()) -> bool:
+        """Send packets, and what is left of earlier ones, as far as the socket takes it now. Whether more is left.
 
         Raises LinkBroken on a link that was closed; that a connection broke shows in `receive`.
         """
@@ -141,6 +141,7 @@ class Link:
             for packet in packets:
                 self._unsent += self.codec.wrap(packet)
             self._write()
+        return bool(self._unsent)
 
     def drain(self, timeout: float | None = None) -> None:
         """Wait until the socket has taken all that was sent, or `timeout` seconds have passed. Raises LinkBroken."""

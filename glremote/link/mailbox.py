@@ -75,14 +75,19 @@ class SharedLink(Link):
     """A link over a connected socket beside two mailboxes: the one that is read, and the one that is written."""
 
     def __init__(self, sock: socket.socket, largest: int, inward: Mailbox, outward: Mailbox, spin: float) -> None:
-        """`spin`: seconds for which `receive_soon` looks again and again, since a peer that sleeps is slow to wake."""
+        """`spin`: seconds for which `receive_soon` looks again and again, since a peer that sleeps is slow to wake.
+
+        It does so where the wait before was shorter: to look in vain takes the processor from a driver's threads.
+        """
         super().__init__(sock, StreamCodec(largest))
         self._inward = inward
         self._outward = outward
         self._spin = spin
         self._sent = self._taken = 0
+        self._waits_since = 0.0  # asleep, perhaps; 0 where something came since
+        self._brisk = True  # the last wait was shorter than we spin
 
-    def send(self, packets: Sequence[Packet] = ()) -> None:
+    def send(self, packets: Sequence[Packet] = ()) -> bool:
         rings = False
         with self._lock:
             if self._broken:
@@ -101,17 +106,24 @@ class SharedLink(Link):
             with self._lock:
                 self._unsent += self.codec.wrap(BELL)
                 self._write()
+        return bool(self._unsent)
 
     def receive(self, timeout: float | None = 0) -> list[Bytes]:
         first = self._first()
+        if first is None:
+            packets: list[Bytes] = [packet for packet in super().receive(timeout) if packet]
+            first = self._first()  # left there since, so that it is older than what the socket gave
+            if packets:
+                self._taken += len(packets)
+                self._inward.taken[0] = self._taken
+        else:
+            packets = []
         if first is not None:
-            return [first]
-        packets: list[Bytes] = [packet for packet in super().receive(timeout) if packet]
-        first = self._first()  # left there since, so that it is older than what the socket gave
-        if packets:
-            self._taken += len(packets)
-            self._inward.taken[0] = self._taken
-        return packets if first is None else [first, *packets]
+            packets.insert(0, first)
+        if packets and self._waits_since:
+            self._brisk = time.perf_counter() - self._waits_since < self._spin
+            self._waits_since = 0.0
+        return packets
 
     def _first(self) -> Bytes | None:
         with self._lock:  # which is the fence, too
@@ -122,13 +134,25 @@ class SharedLink(Link):
         return first
 
     def receive_soon(self) -> list[Bytes]:
-        sent, taken, awake = self._inward.sent, self._taken, self._inward.awake
-        if sent[0] == taken:
-            end = time.perf_counter() + self._spin
-            awake[0] = 1
-            try:
-                while sent[0] == taken and time.perf_counter() < end:
-                    os.sched_yield()  # to a driver's thread, perhaps, that computes what we wait for
-            finally:
-                awake[0] = 0
+        if self._inward.sent[0] != self._taken:
+            return self.receive()
+        began = time.perf_counter()
+        first = self._spun(began + self._spin) if self._brisk else None
+        next_ = self._first()
+        if first is not None:
+            return [first] if next_ is None else [first, next_]
+        if next_ is not None:
+            return [next_]
+        self._waits_since = self._waits_since or began
         return self.receive()
+
+    def _spun(self, end: float) -> Bytes | None:
+        """What came until then, looking again and again. The caller looks once more: nobody rang."""
+        sent, taken, awake = self._inward.sent, self._taken, self._inward.awake
+        awake[0] = 1
+        try:
+            while sent[0] == taken and time.perf_counter() < end:
+                os.sched_yield()  # to a driver's thread, perhaps, that computes what we wait for
+            return self._first()  # before we say that we sleep, or whoever left it would ring
+        finally:
+            awake[0] = 0

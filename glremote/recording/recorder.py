@@ -232,7 +232,7 @@ class Recorder:
             self._would_wait("the read needs an answer")
 
     def _ask(self, pending: Pending, kind: type[Ask] | type[Fetch], *fields: Any) -> None:
-        if self.keeps:
+        if self._block is not None and self.keeps:
             raise CannotReplay(f"{kind.__name__} inside `with glremote.record(...)`; move the call behind the block")
         ticket = self.device.expect(pending)
         try:
@@ -301,7 +301,7 @@ class Recorder:
     def _take(self) -> list[Command]:
         """All that was recorded so far; what a finaliser appends meanwhile, on any thread, stays for the next time."""
         self._weight = self._pushed = 0
-        return [self._commands.popleft() for _ in range(len(self._commands))]
+        return list(itertools.starmap(self._commands.popleft, itertools.repeat((), len(self._commands))))
 
     def _submit(self, taken: list[Command], mark: int) -> None:
         """One command buffer, or, of commands with much inside, several."""

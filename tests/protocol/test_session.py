@@ -385,7 +385,7 @@ def test_shared_stacks_need_no_patches() -> None:
     client.send_patches()
     assert wire(client) == []
     client.send(m.Buffer, 0, body=b"\x90", mark=client.writes.head)
-    assert client.has_outgoing
+    assert client.outgoing
     assert [message for message, _ in host.receive(b"".join(wire(client)))] == [m.Buffer(1, 0)]
     assert bytes(host.reads.view(span)) == b"seen at once"
     host.done(1)

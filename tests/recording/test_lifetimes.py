@@ -285,14 +285,14 @@ def test_the_host_forgets_what_nobody_can_name(near_by: Any, in_process_host: In
     for release in (True, False):
         made = everything(near_by)
         near_by.finish()
-        assert len({type(thing).__name__ for thing in interpreter.objects.values()}) == 8
+        assert len({type(thing).__name__ for thing in interpreter.values()}) == 8
         for thing in made.values() if release else ():
             thing.release()
         thing = None
         made.clear()
         gc.collect()
         near_by.finish()
-        assert [type(thing).__name__ for thing in interpreter.objects.values()] == ["Framebuffer"]  # the default one
+        assert [type(thing).__name__ for thing in interpreter.values()] == ["Framebuffer"]  # the default one
 
 
 def test_nothing_is_pickled_or_copied(ctx: Any) -> None:

@@ -328,7 +328,7 @@ def test_what_was_released_since_is_named(remote: moderngl.Context) -> None:
 
 def test_what_a_recording_uses_lives_as_long(near_by: moderngl.Context) -> None:
     device: Any = near_by.mglo.device
-    objects = device.road._connector.__self__.workers[device.greeting.session].interpreter.objects
+    objects = device.road._connector.__self__.workers[device.greeting.session].interpreter
     buffer, target = near_by.buffer(b"abcd"), near_by.buffer(reserve=4)
     handle = buffer.mglo.handle
     with glremote.record(near_by) as recorded:
