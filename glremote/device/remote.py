@@ -88,11 +88,13 @@ class RemoteDevice:
         self.on_idle: Callable[[], float | None] = lambda: None
         self.on_exit: Callable[[], None] = self.close
         self._tickets: dict[int, Pending] = {}
-        self._complete: deque[Pending] = deque()  # whose owners are to be told
+        self.complete: deque[Pending] = deque()
+        """Answers whose owners are to be told."""
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
         self._receiving = threading.Lock()  # whoever holds it receives
-        self._receiver = 0  # the thread that holds it
+        self.receiver = 0
+        """The thread that holds it."""
         self._polling = False  # it sleeps: nothing is half done
         self.sections = CriticalSections()
         """Whoever does several things with the device at once enters it, so that Ctrl-C comes before or behind them."""
@@ -222,15 +224,22 @@ class RemoteDevice:
 
     def wait(self, pending: Pending) -> None:
         """Wait for an answer; it ends also when the session is lost. Ctrl-C ends the wait and nothing else."""
+        with self.sections:
+            self.wait_within(pending)
+        if self.complete:
+            self.notify()
+
+    def wait_within(self, pending: Pending) -> None:
+        """The same, for a caller who is in `sections`, and who notifies behind them."""
         self.traffic.waits += 1
-        self.wait_until(functools.partial(_DONE, pending))
+        self._receive_until(functools.partial(_DONE, pending))
         while not pending.done and not isinstance(self.lost, Inherited):
             self._interruptible_pause(0)  # another thread has found that the session is lost, and is telling everybody
 
     @property
     def is_receiving(self) -> bool:
         """Whether this very thread is taking a packet: a finaliser that runs now cannot wait."""
-        return self._receiver == threading.get_ident() and not self._polling
+        return self.receiver == threading.get_ident() and not self._polling
 
     def wait_for_room(self, finished: Callable[[], bool]) -> None:
         """The same, for what the link has not taken yet."""
@@ -241,15 +250,18 @@ class RemoteDevice:
     def wait_until(self, finished: Callable[[], bool]) -> None:
         """Receive, in this thread, until something holds or the session is lost."""
         with self.sections:
-            while not self._received(finished) and self.lost is None:
-                self._interruptible_pause(0)  # somebody else receives
-        if self._complete:
-            self._notify()
+            self._receive_until(finished)
+        if self.complete:
+            self.notify()
+
+    def _receive_until(self, finished: Callable[[], bool]) -> None:
+        while not self._received(finished) and self.lost is None:
+            self._interruptible_pause(0)  # somebody else receives
 
     def _received(self, finished: Callable[[], bool]) -> bool:
         """Whether it holds, after receiving as long as it does not and nobody else receives."""
         receiving = self._receiving
-        if self._receiver == threading.get_ident():  # a signal's handler, while this thread sleeps further out
+        if self.receiver == threading.get_ident():  # a signal's handler, while this thread sleeps further out
             self._polling = False
             try:
                 while not finished() and self.lost is None:
@@ -259,12 +271,12 @@ class RemoteDevice:
             return True
         if not (receiving.acquire(blocking=False) or receiving.acquire(timeout=0.005)):
             return finished()
-        self._receiver = threading.get_ident()
+        self.receiver = threading.get_ident()
         try:
             while not finished() and self.lost is None:
                 self._receive(0.5, self.sections.interruptible)
         finally:
-            self._receiver = 0
+            self.receiver = 0
             self._leased_until = time.monotonic() + LEASE
             receiving.release()
         return True
@@ -347,7 +359,7 @@ class RemoteDevice:
         if pending.done:
             del self._tickets[answer.ticket]
             if pending.finished is not None:
-                self._complete.append(pending)
+                self.complete.append(pending)
 
     # --- the pump's side
 
@@ -378,18 +390,18 @@ class RemoteDevice:
     def ready(self) -> None:
         """See link/pump.py."""
         if self.lost is None and self._receiving.acquire(blocking=False):
-            self._receiver = threading.get_ident()
+            self.receiver = threading.get_ident()
             try:
                 self._receive(0, contextlib.nullcontext())
             finally:
-                self._receiver = 0
+                self.receiver = 0
                 self._receiving.release()
-            self._notify()
+            self.notify()
 
-    def _notify(self) -> None:
+    def notify(self) -> None:
         """Tell the owners of answers that are complete; what they do then is theirs, so no lock is held."""
-        while self._complete:
-            self._complete.popleft().notify()
+        while self.complete:
+            self.complete.popleft().notify()
 
     # --- breaking, resuming, ending
 
@@ -422,7 +434,7 @@ class RemoteDevice:
                     self._reconnect(contextlib.nullcontext(), lifeline=True)
         finally:
             self._reconnecting = False
-            self._notify()
+            self.notify()
             pump().poke()
 
     def _reconnect(self, waiting: contextlib.AbstractContextManager[None], lifeline: bool = False) -> None:
@@ -484,7 +496,7 @@ class RemoteDevice:
         ending.ended(self)
         for pending in tickets.values():
             pending.finish(self.lost)
-            self._complete.append(pending)
+            self.complete.append(pending)
         self.on_lost()
         with contextlib.suppress(Exception):
             pump().remove(self)
@@ -499,7 +511,7 @@ class RemoteDevice:
                     self.road.link.send(self._session.packets())
                     self.road.link.drain(GOODBYE_TIMEOUT)
             self._lose(why or DeviceLost("the session was closed"))
-        self._notify()
+        self.notify()
 
     def inherit(self) -> None:
         """In a forked child: this session is the parent's. Close our copy of its socket and say nothing."""

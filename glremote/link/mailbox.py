@@ -137,12 +137,10 @@ class SharedLink(Link):
         if self._inward.sent[0] != self._taken:
             return self.receive()
         began = time.perf_counter()
-        first = self._spun(began + self._spin) if self._brisk else None
-        next_ = self._first()
-        if first is not None:
-            return [first] if next_ is None else [first, next_]
-        if next_ is not None:
-            return [next_]
+        if self._brisk and (first := self._spun(began + self._spin)) is not None:
+            with self._lock:  # the fence
+                pass
+            return [first] if self._inward.sent[0] == self._taken else [first, *self.receive()]
         self._waits_since = self._waits_since or began
         return self.receive()
 

@@ -23,7 +23,8 @@ class Ahead:
 
     def __init__(self) -> None:
         self._pairs = 0
-        self._filled = 0  # the handle by which it was, if it was neither read nor changed since
+        self.filled = 0
+        """The handle by which it was, if it was neither read nor changed since."""
         self._pending: Pending | None = None
         self._stored = False  # a shader may write it at any time
 
@@ -32,13 +33,13 @@ class Ahead:
         if self._pending is not None:  # the last one went unread
             self._pairs = 0
         self._pending = None
-        self._filled = buffer.handle
+        self.filled = buffer.handle
         if self._pairs >= PAIRS and not self._stored:
             self._pending = buffer.fetch_ahead()
 
     def change(self) -> None:
         """Something else is about to write it: what was fetched is not what a read would give."""
-        self._filled = 0
+        self.filled = 0
         self._pending = None
 
     def store(self) -> None:
@@ -48,9 +49,9 @@ class Ahead:
 
     def take(self, buffer: Buffer, size: int, offset: int) -> bytes | None:
         """It is read: all of it, if that was fetched; None where it is to be asked for."""
-        if (self._filled, size, offset) != (buffer.handle, buffer.length, 0):
+        if (self.filled, size, offset) != (buffer.handle, buffer.length, 0):
             return None
-        self._filled = 0
+        self.filled = 0
         self._pairs += 1
         pending, self._pending = self._pending, None
         return None if pending is None else buffer.recorder.taken(pending)

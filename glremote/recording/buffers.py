@@ -70,7 +70,7 @@ class Buffer(Recorded):
             raise a.out_of_range(offset, size)
         if size < 0:
             raise self._unmappable(size)
-        found = self.ahead.take(self, size, offset)
+        found = self.ahead.take(self, size, offset) if self.ahead.filled else None
         return self.recorder.fetch(c.ReadBuffer, size, self.handle, offset) if found is None else found
 
     def fetch_ahead(self) -> Pending | None:

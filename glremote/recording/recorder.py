@@ -247,12 +247,14 @@ class Recorder:
         if self._block is not None:
             self._would_wait(f"{kind.__name__} needs an answer")
         device = self.device
-        if device.is_receiving or self._sender == threading.get_ident():
+        if (device.receiver and device.is_receiving) or self._sender == threading.get_ident():
             raise WouldWait(f"{kind.__name__} needs an answer, in a finaliser, where none can come")
         with device.sections:
             self._ask(pending, kind, *fields)
             self._flush()
-            device.wait(pending)
+            device.wait_within(pending)
+        if device.complete:
+            device.notify()
         if self._alert:
             self._look()
         if pending.error is not None:
