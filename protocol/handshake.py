@@ -17,11 +17,6 @@ def hello(software: str, moderngl: str, require: int, distance: float = 0.0) -> 
     return Hello(VERSION, software, moderngl, require, distance)
 
 
-def prepare() -> None:
-    """Do now what `check` needs, while the greeting is on its way."""
-    rows()
-
-
 def greet(
     hello: Hello,
     software: str,

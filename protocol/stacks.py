@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mmap
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -23,6 +23,8 @@ Offset = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 ALIGNMENT = 16
 """Every span begins at a multiple of this, so that any scalar type of OpenGL is aligned in it."""
+GROWS = 1 << 20
+"""Bytes that are allocated at least, where the memory is."""
 StackSize = Annotated[int, msgspec.Meta(ge=ALIGNMENT, lt=1 << 31, multiple_of=ALIGNMENT)]
 
 
@@ -56,8 +58,14 @@ def joined(fresh: Iterable[Fresh], largest: int) -> list[Span]:
 class Stack:
     """One arena of `size` bytes, seen from either side. It starts as zeros, and takes memory where it was touched."""
 
-    def __init__(self, size: int, memory: memoryview | None = None) -> None:
-        """`memory`: where both sides see the same bytes, those; nothing need be patched then."""
+    def __init__(
+        self, size: int, memory: memoryview | None = None, allocate: Callable[[int, int], None] | None = None
+    ) -> None:
+        """`memory`: where both sides see the same bytes, those; nothing need be patched then.
+
+        `allocate`: called before bytes from one offset to another are written for the first time; raises where the
+        system has no more memory.
+        """
         self.size = size
         self.shared = memory is not None  # the peer sees the same bytes
         self.memory = memoryview(mmap.mmap(-1, size)) if memory is None else memory
@@ -65,6 +73,8 @@ class Stack:
         self.tail = 0  # everything before this is free
         self.fresh: deque[Fresh] = deque()  # pushed, and not yet patched; where nothing is shared
         self._start = 0  # of what was reserved last
+        self._allocate = allocate
+        self._allocated = size if allocate is None else 0  # bytes from the front
 
     # --- the writer's side
 
@@ -78,9 +88,17 @@ class Stack:
         end = start + (-(-size // ALIGNMENT) or 1) * ALIGNMENT
         if end - self.tail > self.size:
             return None
+        if offset + size > self._allocated:
+            self._grow(offset + size)
         self.head = end
         self._start = start
         return Span(offset, size)
+
+    def _grow(self, end: int) -> None:
+        end = min(max(end, 2 * self._allocated, GROWS), self.size)
+        assert self._allocate is not None
+        self._allocate(self._allocated, end)
+        self._allocated = end
 
     def push(self, data: memoryview | bytes, subject: Hashable = None, width: int = 4) -> Span | None:
         """A span with a copy of `data` (bytes, or a contiguous view of bytes), or None while there is no room.

@@ -21,7 +21,6 @@ def greet(link: Link, host: str, hello: Hello) -> Greeting:
     deadline = time.monotonic() + GREETING_TIMEOUT
     try:
         tell(link, hello)
-        handshake.prepare()
         while time.monotonic() < deadline:
             for packet in link.receive(deadline - time.monotonic()):
                 for message, _ in decode(packet):

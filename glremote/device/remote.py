@@ -118,14 +118,14 @@ class RemoteDevice:
         ending.begun(self)
         pump().add(self)
 
-    def _begin(self, way: tuple[Link, memoryview, memoryview] | None) -> Session:
+    def _begin(self, way: tuple[Link, Stack, Stack] | None) -> Session:
         """The session's core; near, if there is a way past the gateway: the websocket is its lifeline then."""
         size = self.greeting.stack_size
         if way is None:
             return Session(Stack(size), Stack(size))
-        link, up, down = way
+        link, writes, reads = way
         self.road.go_near(link)
-        session = Session(Stack(size, up), Stack(size, down))
+        session = Session(writes, reads)
         session.disconnect()
         self._session = session
         if not self._resume_over(link, time.monotonic() + GREETING_TIMEOUT):

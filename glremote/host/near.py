@@ -18,6 +18,7 @@ import struct
 from glremote.link import near
 from glremote.link.links import Link
 from glremote.protocol.messages import Near
+from glremote.protocol.stacks import Stack
 
 ACCEPT_TIMEOUT = 1.0
 """Seconds that whoever knocks has for the secret."""
@@ -26,16 +27,21 @@ SWITCH = "GLREMOTE_NEAR"
 
 
 class Door:
-    """Waits for the one client that knows the secret; `up` and `down` are the stacks that it will share with us."""
+    """Waits for the one client that knows the secret, and that shares the stacks `reads` and `writes` with us then."""
 
     def __init__(self, stack_size: int) -> None:
+        import fcntl  # where there is a memfd there is this
+
         self._name = f"\0glremote-{secrets.token_hex(16)}"
         self.descriptor = os.memfd_create("glremote stacks", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
         self._size = near.size(stack_size)
         os.ftruncate(self.descriptor, self._size)
-        self._allocated = False
         memory = memoryview(mmap.mmap(self.descriptor, self._size))
-        self.up, self.down, self._upward, self._downward = near.layout(memory, stack_size)
+        up, down, self._upward, self._downward = near.layout(memory, stack_size)
+        os.posix_fallocate(self.descriptor, 2 * stack_size, self._size - 2 * stack_size)  # the mailboxes
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        self.reads = Stack(stack_size, up)
+        self.writes = Stack(stack_size, down, near.Allocation(os.dup(self.descriptor), stack_size))
         self.secret = secrets.token_bytes(32)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.bind(self._name)
@@ -70,7 +76,6 @@ class Door:
                 said += more
             if not hmac.compare_digest(said, self.secret):
                 raise PermissionError("not the client of this session")
-            self._allocate()
             for mailbox in (self._upward, self._downward):
                 mailbox.clear()
             socket.send_fds(knocking, [b"\1"], [self.descriptor])
@@ -78,16 +83,6 @@ class Door:
         except OSError:
             knocking.close()
             return None
-
-    def _allocate(self) -> None:
-        """All of it, now: a page that cannot be had later would be a signal, not an error. And never another size."""
-        if not self._allocated:
-            import fcntl
-
-            os.posix_fallocate(self.descriptor, 0, self._size)
-            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
-            self._allocated = True
 
     def close(self) -> None:
         """Close the door. What was handed over stays with whoever has it."""

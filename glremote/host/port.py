@@ -12,8 +12,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Sequence
-
-import msgspec
+from typing import NamedTuple
 
 from glremote.link.links import ROOM, Bytes, Frames, Link, LinkBroken, joined
 
@@ -38,7 +37,7 @@ class Is(enum.IntEnum):
     """From the worker, last: the session is over. The rest is the reason, UTF-8; empty after a goodbye."""
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(NamedTuple):
     """A frame that came in, and which way: `near` past the gateway."""
 
     what: Is

@@ -75,10 +75,10 @@ class Worker:
         self.port = port
         self.name, self.grace = "", 0.0
         self.door = door
-        up = down = None
-        if door is not None:
-            up, down = door.up, door.down
-        self.session = Session(writes=Stack(STACK_SIZE, down), reads=Stack(STACK_SIZE, up))
+        if door is None:
+            self.session = Session(writes=Stack(STACK_SIZE), reads=Stack(STACK_SIZE))
+        else:
+            self.session = Session(door.writes, door.reads)
         self.session.connected = False
         self.session.writes.shared = False  # until a client comes near
         self.pace = Pace()
@@ -86,7 +86,6 @@ class Worker:
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
-        handshake.prepare()
         self.buffers_run = 0
         self._greeted = False
         self._buffers: deque[tuple[Buffer, memoryview]] = deque()

@@ -10,8 +10,10 @@ from __future__ import annotations
 import mmap
 import os
 import socket
+import weakref
 
 from glremote.protocol.messages import Near
+from glremote.protocol.stacks import Stack
 
 from . import mailbox
 from .links import Link
@@ -41,11 +43,25 @@ def link_over(sock: socket.socket, inward: Mailbox, outward: Mailbox) -> Link:
     return SharedLink(sock, LARGEST, inward, outward, SPIN)
 
 
-def connect(near: Near | None, stack_size: int) -> tuple[Link, memoryview, memoryview] | None:
+class Allocation:
+    """Allocates memory that both sides map, piece by piece: what cannot be had is an error here, and later a signal."""
+
+    def __init__(self, descriptor: int, base: int) -> None:
+        """`base`: where the stack begins in it. The descriptor is ours, and closed when nobody allocates any more."""
+        self._descriptor = descriptor
+        self._base = base
+        weakref.finalize(self, os.close, descriptor)
+
+    def __call__(self, start: int, end: int) -> None:
+        """See Stack."""
+        os.posix_fallocate(self._descriptor, self._base + start, end - start)
+
+
+def connect(near: Near | None, stack_size: int) -> tuple[Link, Stack, Stack] | None:
     """A link to the worker, and the upward and the downward stack."""
     if near is None or near.size != size(stack_size) or os.environ.get(SWITCH) == "0":
         return None
-    if not hasattr(socket, "AF_UNIX"):
+    if not (hasattr(socket, "AF_UNIX") and hasattr(os, "posix_fallocate")):
         return None
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -53,13 +69,10 @@ def connect(near: Near | None, stack_size: int) -> tuple[Link, memoryview, memor
         sock.connect(near.name)
         sock.sendall(near.secret)
         _, descriptors, _, _ = socket.recv_fds(sock, 1, 1)
-        try:
-            memory = mmap.mmap(descriptors[0], near.size)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-    except (OSError, IndexError, ValueError):
+        (allocation,) = (Allocation(descriptor, 0) for descriptor in descriptors)
+        memory = mmap.mmap(descriptors[0], near.size)
+    except (OSError, ValueError):
         sock.close()
         return None
     up, down, upward, downward = layout(memoryview(memory), stack_size)
-    return link_over(sock, downward, upward), up, down
+    return link_over(sock, downward, upward), Stack(stack_size, up, allocation), Stack(stack_size, down)

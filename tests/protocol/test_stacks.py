@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import Packed, Patch
 from glremote.protocol.packing import Packer, unpack
-from glremote.protocol.stacks import ALIGNMENT, Span, Stack, joined
+from glremote.protocol.stacks import ALIGNMENT, GROWS, Span, Stack, joined
 from tests.protocol.strategies import SETTINGS
 
 SIZE = 256
@@ -163,6 +163,39 @@ def test_a_span_is_never_cut_by_the_end_of_the_arena() -> None:
     stack.pop(32)
     assert stack.push(bytes(32)) == Span(0, 32)
     assert joined(stack.take_fresh(), 64) == [Span(0, 48), Span(0, 32)]
+
+
+def test_memory_is_allocated_before_it_is_written_and_only_once() -> None:
+    asked: list[tuple[int, int]] = []
+    size = 8 * GROWS
+    stack = Stack(size, memoryview(bytearray(size)), lambda start, end: asked.append((start, end)))
+    assert (stack.push(b"x"), asked) == (Span(0, 1), [(0, GROWS)])
+    stack.reserve(2 * GROWS)
+    assert asked[1:] == [(GROWS, 2 * GROWS + ALIGNMENT)]
+    stack.reserve(GROWS)
+    assert asked[2:] == [(2 * GROWS + ALIGNMENT, 4 * GROWS + 2 * ALIGNMENT)], "twice as much as before"
+    stack.pop(stack.head)
+    assert (stack.reserve(3 * GROWS), stack.reserve(5 * GROWS)) == (Span(0, 3 * GROWS), Span(3 * GROWS, 5 * GROWS))
+    assert asked[3:] == [(4 * GROWS + 2 * ALIGNMENT, size)]
+    stack.pop(stack.head)
+    stack.reserve(size)
+    assert len(asked) == 4
+
+
+def test_memory_that_cannot_be_had_leaves_the_stack_as_it_was() -> None:
+    memory_left = False
+
+    def allocate(start: int, end: int) -> None:
+        if not memory_left:
+            raise OSError(28, "No space left on device")
+
+    stack = Stack(SIZE, memoryview(bytearray(SIZE)), allocate)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            stack.push(b"x")
+    assert (stack.head, stack.tail) == (0, 0)
+    memory_left = True
+    assert stack.push(b"x") == Span(0, 1)
 
 
 # --- the reader's side

@@ -23,8 +23,7 @@ from tests.protocol.strategies import SETTINGS
 
 PACKAGE = Path(glremote.__file__).parent
 ROOT = PACKAGE.parent
-FROZEN = Path(__file__).with_name("frozen.txt")
-RETIRED = "retired "
+FROZEN = Path(c.__file__).with_name("rows.txt")
 VERBS = (c.Make, c.Do, c.Free, c.Ask, c.Fetch)
 TABLES: dict[type[c.Command], dict[type[c.Command], Any]] = {
     c.Make: interpreter.MAKES,
@@ -68,18 +67,19 @@ def test_rows_are_frozen() -> None:
     rows = {number: c.row(kind) for number, kind in c.COMMANDS.items()}
     frozen: dict[int, str] = {}
     for line in lines:
-        number = int(line.removeprefix(RETIRED).split()[0])
+        number = int(line.removeprefix(c.RETIRED).split()[0])
         assert number not in frozen, f"{FROZEN.name} has number {number} twice"
         frozen[number] = line
     for number, line in frozen.items():
-        if line.startswith(RETIRED):
+        if line.startswith(c.RETIRED):
             assert number not in rows, f"number {number} was used before, and no number is used twice; take another"
         elif number not in rows:
-            pytest.fail(f'a command is gone: put "{RETIRED}" before its line in {FROZEN}, which stays there:\n{line}')
+            pytest.fail(f'a command is gone: put "{c.RETIRED}" before its line in {FROZEN}, which stays there:\n{line}')
         else:
             assert rows[number] == line, (
                 f"a row has changed, and clients and hosts of other versions know the old one. Give the changed "
-                f'command a number of its own, put "{RETIRED}" before the old line in {FROZEN}, and append the new one.'
+                f'command a number of its own, put "{c.RETIRED}" before the old line in {FROZEN}, and append the new '
+                "one."
             )
     added = [row for number, row in sorted(rows.items()) if number not in frozen]
     assert not added, "commands were added: append to {}:\n{}".format(FROZEN, "\n".join(added))
