@@ -21,12 +21,12 @@ from .device.remote import RemoteDevice
 from .device.road import Connector
 from .link import websocket
 from .protocol.errors import HostError
+from .protocol.reflection import is_software
 from .recording.context import Context
 from .recording.facade import MODERNGL, facade
 from .version import VERSION
 
 INSTALL = "on Debian or Ubuntu install a driver with `apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
-SOFTWARE_RENDERERS = ("llvmpipe", "softpipe", "swrast", "software")
 
 
 class Instance:
@@ -108,7 +108,7 @@ class Instance:
             ) from error
         renderer = ctx.info["GL_RENDERER"]
         self._devices[ctx] = LocalDevice(renderer, reason)
-        if renderer.lower().startswith(SOFTWARE_RENDERERS):
+        if is_software(renderer):
             warnings.warn(
                 f"the context is on this machine's software renderer, {renderer}; name a host with "
                 "create_context(\"ws://...\") or GLREMOTE_HOST to use a GPU",

@@ -10,6 +10,11 @@ import hashlib
 import msgspec
 
 
+def is_software(renderer: str) -> bool:
+    """Whether the renderer of this name (GL_RENDERER) draws without a GPU."""
+    return renderer.lower().startswith(("llvmpipe", "softpipe", "swrast", "software"))
+
+
 class Attribute(msgspec.Struct, array_like=True, frozen=True):
     """An active vertex attribute."""
 

@@ -29,10 +29,13 @@ LAYERS: dict[str, set[str]] = {
     # protocol only
     "link": {"protocol"},
     "images": {"protocol"},
-    "host.interpreter": {"protocol", "host.making", "host.reading", "host.reflecting"},
+    "host.interpreter": {
+        "protocol", "host.making", "host.objects", "host.reading", "host.readbacks", "host.reflecting",
+    },
     "host.making": {"host.objects", "host.zeroing"},
     "host.reading": {"host.objects", "host.zeroing"},
     "host.objects": {"protocol", "host.gl", "host.keeping"},
+    "host.readbacks": {"protocol", "host.gl", "host.zeroing"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),
     "host.keeping": {"protocol"},

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import CFUNCTYPE, byref, c_float, c_int32, c_ubyte, c_uint32, c_void_p
-from typing import Any
+from ctypes import CFUNCTYPE, byref, c_float, c_int32, c_ssize_t, c_ubyte, c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple
 
 RENDERBUFFER = 0x8D41
 TEXTURE_2D_MULTISAMPLE = 0x9100
@@ -35,22 +35,35 @@ _RASTERIZER_DISCARD = 0x8C89
 _COLOR_WRITEMASK = 0x0C23
 _DEPTH_WRITEMASK = 0x0B72
 
+_COPY_WRITE_BUFFER = 0x8F37  # its binding has the same number
+_MAP_READ, _MAP_WRITE, _MAP_PERSISTENT, _MAP_COHERENT, _CLIENT_STORAGE = 0x1, 0x2, 0x40, 0x80, 0x200
+_SYNC_GPU_COMMANDS_COMPLETE = 0x9117
+_SYNC_FLUSH_COMMANDS = 0x1
+_TIMEOUT_EXPIRED = 0x911B
+
 _enum = _name = c_uint32
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
+    "glBindBuffer": (None, _enum, _name),
     "glBindFramebuffer": (None, _enum, _name),
+    "glBufferStorage": (None, _enum, c_ssize_t, c_void_p, c_uint32),
     "glCheckFramebufferStatus": (_enum, _enum),
     "glClear": (None, c_uint32),
     "glClearBufferfv": (None, _enum, c_int32, c_void_p),
     "glClearBufferiv": (None, _enum, c_int32, c_void_p),
     "glClearBufferuiv": (None, _enum, c_int32, c_void_p),
+    "glClientWaitSync": (_enum, c_void_p, c_uint32, c_uint64),
     "glColorMaski": (None, c_uint32, c_ubyte, c_ubyte, c_ubyte, c_ubyte),
+    "glDeleteBuffers": (None, c_int32, c_void_p),
+    "glDeleteSync": (None, c_void_p),
     "glDepthMask": (None, c_ubyte),
     "glDisable": (None, _enum),
     "glEnable": (None, _enum),
     "glEndConditionalRender": (None,),
     "glEndTransformFeedback": (None,),
+    "glFenceSync": (c_void_p, _enum, c_uint32),
     "glFramebufferRenderbuffer": (None, _enum, _enum, _enum, _name),
     "glFramebufferTexture2D": (None, _enum, _enum, _enum, _name, c_int32),
+    "glGenBuffers": (None, c_int32, c_void_p),
     "glGenFramebuffers": (None, c_int32, c_void_p),
     "glGetBooleani_v": (None, _enum, c_uint32, c_void_p),
     "glGetBooleanv": (None, _enum, c_void_p),
@@ -58,7 +71,15 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glGetError": (_enum,),
     "glGetIntegerv": (None, _enum, c_void_p),
     "glIsEnabled": (c_ubyte, _enum),
+    "glMapBufferRange": (c_void_p, _enum, c_ssize_t, c_ssize_t, c_uint32),
 }
+
+
+class PixelBuffer(NamedTuple):
+    """A buffer whose memory is mapped for as long as it lives: OpenGL's name of it, and the memory."""
+
+    name: int
+    memory: memoryview
 
 
 class OpenGL:
@@ -108,6 +129,41 @@ class OpenGL:
                 self._attach(attachment, target, 0)
                 if drawable:
                     return
+
+    def pixel_buffer(self, size: int) -> PixelBuffer | None:
+        """A new buffer that we read while OpenGL has it; None where it cannot be had. Needs OpenGL 4.4."""
+        name, bound, address = c_uint32(), c_int32(), None
+        with self.errors_apart():
+            self.glGetIntegerv(_COPY_WRITE_BUFFER, byref(bound))
+            self.glGenBuffers(1, byref(name))
+            self.glBindBuffer(_COPY_WRITE_BUFFER, name)
+            flags = _MAP_READ | _MAP_WRITE | _MAP_PERSISTENT | _MAP_COHERENT
+            self.glBufferStorage(_COPY_WRITE_BUFFER, size, None, flags | _CLIENT_STORAGE)
+            if not self.glGetError():
+                address = self.glMapBufferRange(_COPY_WRITE_BUFFER, 0, size, flags)
+            self.glBindBuffer(_COPY_WRITE_BUFFER, bound.value)
+            if not address:
+                self.glDeleteBuffers(1, byref(name))
+                return None
+        return PixelBuffer(name.value, memoryview((c_ubyte * size).from_address(address)).cast("B"))
+
+    def delete(self, buffer: PixelBuffer) -> None:
+        """Delete a pixel buffer; its memory is gone."""
+        buffer.memory.release()
+        self.glDeleteBuffers(1, byref(c_uint32(buffer.name)))
+
+    def fence(self) -> int:
+        """A fence behind all that was called so far, which is on its way to the GPU then."""
+        fence = int(self.glFenceSync(_SYNC_GPU_COMMANDS_COMPLETE, 0))
+        self.glClientWaitSync(fence, _SYNC_FLUSH_COMMANDS, 0)
+        return fence
+
+    def passed(self, fence: int, seconds: float) -> bool:
+        """Whether the GPU passes a fence within so many seconds; one that it has passed is gone."""
+        if self.glClientWaitSync(fence, 0, int(seconds * 1e9)) == _TIMEOUT_EXPIRED:
+            return False
+        self.glDeleteSync(fence)
+        return True
 
     @contextmanager
     def _drawing(self) -> Iterator[None]:

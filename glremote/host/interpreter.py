@@ -19,9 +19,13 @@ from glremote.protocol.stacks import Stack
 from .gl import RENDERBUFFER
 from .keeping import Kept
 from .making import Making
+from .objects import Image
+from .readbacks import LEAST, Readbacks
 from .reading import PIECE, Reading
 from .reflecting import reflect
 
+FOR_ROOM = 0.1
+"""Seconds for which we wait at a time for a read that is on its way, so that another can be begun."""
 Part = tuple[int, Callable[[memoryview], Any]]
 """Of an answer: its size in bytes, and what writes them."""
 
@@ -41,17 +45,26 @@ class Answers(Protocol):
         """The exception that an Ask or a Fetch is answered with."""
         ...
 
+    def goes_on(self, command: c.Command) -> bool:
+        """Whether there is something to be run behind the command that runs now."""
+        ...
+
 
 class OtherReflection(Exception):
     """What the client knows of a program is not so."""
 
 
 class Interpreter(Making, Reading):
-    """Runs commands on one context; what is asked for goes to `answers`."""
+    """Runs commands on one context; what is asked for goes to `answers`.
 
-    def __init__(self, context: Any, stack: Stack, answers: Answers) -> None:
+    `overlaps`: the driver goes on while it reads pixels back, so that what follows a read is worth being begun first.
+    """
+
+    def __init__(self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False) -> None:
         super().__init__(context, stack)
         self.answers = answers
+        self.overlaps = overlaps
+        self.readbacks = Readbacks(context, self.gl)
 
     def run(self, command: c.Command) -> None:
         """Run one command. Raises what moderngl raises, unless an answer can carry it."""
@@ -81,15 +94,45 @@ class Interpreter(Making, Reading):
             made, *_, self.names[handle] = made
         self[handle] = made
         if (extent := getattr(command, "extent", None)) is not None and handle not in self.unsure:
-            self.extents[handle] = extent[:2]
+            self.images[handle] = Image(extent[0], extent[1], (getattr(command, "dtype", ""),))
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
         size = command.size
+        if size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer) and self._begin(command):
+            return
         if size <= PIECE:
             parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
         else:
             parts = [(piece.size, partial(fetches, self, piece)) for piece in self.pieces(command)]
         self.answers.data(command.ticket, size, parts, command)
+
+    def _begin(self, command: c.ReadFramebuffer) -> bool:
+        """Whether the read is on its way, since others follow; `deliver` answers it."""
+        dtypes, at = self.framebuffer(command.framebuffer).dtypes, command.attachment
+        if not 0 <= at < len(dtypes) or dtypes[at] != command.dtype:  # a driver may convert otherwise there
+            return False
+        if not self._is_whole(command) or not self.answers.goes_on(command):
+            return False
+        try:
+            while not self.readbacks.begin(command, self[command.framebuffer]):
+                if not self.readbacks:
+                    return False
+                self.deliver(FOR_ROOM)
+        except Exception as error:
+            self.answers.error(command.ticket, error)
+        return True
+
+    def deliver(self, seconds: float) -> bool:
+        """Answer the oldest read that is on its way, if its pixels are there within so many seconds."""
+        found = self.readbacks.arrived(seconds)
+        if found is None:
+            return False
+        pixels = found.pixels
+        pieces = [pixels[start : start + PIECE] for start in range(0, len(pixels), PIECE)]
+        parts = [(len(piece), partial(_copy, piece)) for piece in pieces]
+        self.answers.data(found.command.ticket, len(pixels), parts, found.command)
+        self.readbacks.done(found)
+        return True
 
     def begin_epoch(self) -> None:
         """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""
@@ -140,11 +183,17 @@ class Interpreter(Making, Reading):
         self.unsure.add(k.object)
         if (thing := self.get(k.object)) is not None:
             thing.release()
+            if type(thing).__name__ == "Framebuffer":
+                self.framebuffers.pop(self.name(k.object), None)
 
     def forget(self, k: c.Forget) -> None:
-        for kept in (self, self.names, self.members, self.extents, self.failures):
+        for kept in (self, self.names, self.members, self.images, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
+
+
+def _copy(source: memoryview, memory: memoryview) -> None:
+    memory[:] = source
 
 
 def describe(error: BaseException) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from glremote.protocol import commands as c
 from glremote.protocol.stacks import Span
 
 from .gl import TEXTURE_2D_MULTISAMPLE
-from .objects import NotThere, Objects, size_of
+from .objects import NO_IMAGE, Image, NotThere, Objects, size_of
 from .zeroing import zero_buffer, zeros
 
 MOST_PIXELS = 0x7FFFFFFF
@@ -110,10 +110,14 @@ class Making(Objects):
     def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
         depth = None if k.depth_attachment is None else self[k.depth_attachment]
         colors = tuple(self[handle] for handle in k.color_attachments)
-        attached = k.color_attachments[0] if k.color_attachments else k.depth_attachment
-        if attached in self.extents:
-            self.extents[k.handle] = self.extents[attached]
-        return self.told(k.handle, lambda: self.context.framebuffer(colors, depth))
+        handles = [*k.color_attachments, *([] if k.depth_attachment is None else [k.depth_attachment])]
+        images = [self.images.get(handle, NO_IMAGE) for handle in handles] or [NO_IMAGE]
+        width, height = min(image.width for image in images), min(image.height for image in images)
+        dtypes = tuple("".join(image.dtypes) for image in images[: len(colors)])
+        made = self.told(k.handle, lambda: self.context.framebuffer(colors, depth))
+        if type(made) is tuple:
+            self.framebuffers[made[-1]] = Image(width, height, dtypes)
+        return made
 
     def make_program(self, k: c.MakeProgram) -> Any:
         def make() -> Any:

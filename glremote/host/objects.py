@@ -6,7 +6,7 @@ Knows: handles, OpenGL's names, and spans. Does not know: commands; making.py, r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from glremote.protocol import commands as c
 from glremote.protocol.stacks import Span, Stack
@@ -30,6 +30,17 @@ class ByHandle(dict[int, Any]):
         raise NotThere(f"the object with handle {handle} was never made")
 
 
+class Image(NamedTuple):
+    """Its size in pixels, and moderngl's dtype of it; of a framebuffer those of all colour attachments."""
+
+    width: int = 0
+    height: int = 0
+    dtypes: tuple[str, ...] = ()
+
+
+NO_IMAGE = Image()
+
+
 class Objects(ByHandle):
     """moderngl's objects by handle, on one context: its C object; `stack` holds what spans name."""
 
@@ -41,7 +52,8 @@ class Objects(ByHandle):
         self.buffer: Sequence[c.Command] = ()  # the commands of the buffer that is run
         self.names = ByHandle({c.DEFAULT_FRAMEBUFFER: 0})  # OpenGL's
         self.members: dict[int, Any] = {}  # of each program, for reflection
-        self.extents: dict[int, tuple[int, int]] = {}  # of images that are drawn to, and of framebuffers of them
+        self.images: dict[int, Image] = {}  # what can be attached to framebuffers
+        self.framebuffers: dict[int, Image] = {}  # by OpenGL's name, since several objects may have the same
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
         self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
@@ -50,6 +62,10 @@ class Objects(ByHandle):
     def data(self, span: Span | None) -> Memory:
         """The bytes of a span; pixels and vertices go to OpenGL from there."""
         return None if span is None else self.stack.view(span)
+
+    def framebuffer(self, handle: int) -> Image:
+        """What is known of a framebuffer that OpenGL has."""
+        return self.framebuffers.get(self.names.get(handle, NO_NAME), NO_IMAGE)
 
     def name(self, handle: int | None) -> int:
         """OpenGL's name of an object; one that nothing has where the client knows none."""

@@ -87,13 +87,13 @@ class Port:
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next frame, or None when none has come in time. Raises PortClosed."""
         if not self._events and self.near and self._link is not None:
-            self._receive_near(self._link)
+            self._receive_near(self._link, timeout != 0)
         while not self._events:
             ready = {ready for ready, _ in self._poll.poll(None if timeout is None else timeout * 1000)}
             if not ready:
                 return None
             if self._link is not None and self._link.fileno() in ready:
-                self._receive_near(self._link)
+                self._receive_near(self._link, soon=False)
             if self._socket.fileno() in ready:
                 self._receive_from_gateway()
             if self._door is not None and self._door.socket.fileno() in ready:
@@ -110,9 +110,9 @@ class Port:
             raise PortClosed(str(error)) from None
         self._events.extend(Event(Is(fields[1]), content) for fields, content in frames)
 
-    def _receive_near(self, link: Link) -> None:
+    def _receive_near(self, link: Link, soon: bool) -> None:
         try:
-            packets = link.receive_soon()
+            packets = link.receive_soon() if soon else link.receive()
         except LinkBroken:
             self._take_near(None)
             self._events.append(Event(Is.DETACHED, b"", near=True))

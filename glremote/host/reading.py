@@ -51,11 +51,11 @@ class Reading(Objects):
             )
 
     def _area(self, k: c.ReadFramebuffer) -> tuple[int, int, int, int]:
-        return k.viewport or (0, 0, *self.extents.get(k.framebuffer, (0, 0)))
+        return k.viewport or (0, 0, *self.framebuffer(k.framebuffer)[:2])
 
     def _is_whole(self, k: c.ReadFramebuffer) -> bool:
         """Whether a read has no byte that is not a pixel's."""
-        width, height = self.extents.get(k.framebuffer, (0, 0))
+        width, height, _ = self.framebuffer(k.framebuffer)
         x, y, columns, rows = self._area(k)
         pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
         within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height

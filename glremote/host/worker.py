@@ -39,7 +39,7 @@ from glremote.protocol.messages import (
     value_bytes,
 )  # fmt: skip
 from glremote.protocol.packing import prepare
-from glremote.protocol.reflection import Driver
+from glremote.protocol.reflection import Driver, is_software
 from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
@@ -57,6 +57,8 @@ MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
 MakeContext = Callable[[int], tuple[Any, int]]
 """Makes a context of at least a version (330 is 3.3): moderngl's C object, and the version it has."""
 DEFAULT_REQUIRE = 330
+PERSISTENT_MAPS = 440
+"""The OpenGL version from which buffers can be mapped for as long as they live."""
 STACK_SIZE = 32 << 20
 QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
@@ -98,7 +100,8 @@ class Worker:
         context, version_code = self._make_context(require)
         self._require = require
         self.driver: Driver = examine(context, version_code)
-        self.interpreter = Interpreter(context, self.session.reads, self)
+        overlaps = version_code >= PERSISTENT_MAPS and not is_software(str(self.driver.info["GL_RENDERER"]))
+        self.interpreter = Interpreter(context, self.session.reads, self, overlaps)
 
     def run(self) -> str:
         """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
@@ -106,6 +109,8 @@ class Worker:
             while self._over is None:
                 if self._buffers:
                     self._run_one()
+                elif self.interpreter.readbacks:
+                    self._deliver_or_take()
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
                 else:
@@ -117,6 +122,12 @@ class Worker:
             self._over = str(error)
         self.port.send(Is.ENDED, [self._over.encode()])
         return self._over
+
+    def _deliver_or_take(self) -> None:
+        """There is nothing to run, and a read is on its way: answer it, or take what comes first."""
+        self._take(self.port.receive(0))
+        if not self._buffers and self._over is None and self.interpreter.deliver(QUIET / 2):
+            self._send()
 
     # --- coming in
 
@@ -216,6 +227,8 @@ class Worker:
                         self._last_made = command.handle
             else:
                 self._drop(command)
+        while self.interpreter.readbacks and self.interpreter.deliver(0):
+            pass
         self.buffers_run += 1
         self._send()
         self.session.done(buffer.number, self.checker.data + len(body))
@@ -276,6 +289,14 @@ class Worker:
     def error(self, ticket: int, error: Exception) -> None:
         """The exception that an Ask or a Fetch is answered with."""
         self._raised(ticket, *describe(error))
+
+    def goes_on(self, command: Command) -> bool:
+        """Whether there is something to be run behind the command that runs now."""
+        if command is not self.interpreter.buffer[-1]:
+            return True
+        if not self._buffers:
+            self._take(self.port.receive(0))
+        return bool(self._buffers)
 
     def _raised(self, ticket: int, kind: str, why: str) -> None:
         self._wait_for_room()

@@ -49,8 +49,18 @@ def filled(memory: memoryview, whole: bool) -> Iterator[None]:
         cleared(memory)
         yield
         return
-    memory[: len(UNTOUCHED)] = memory[-len(UNTOUCHED) :] = UNTOUCHED
+    mark(memory)
     yield
+    cleared_if_marked(memory)
+
+
+def mark(memory: memoryview) -> None:
+    """Nothing was written yet."""
+    memory[: len(UNTOUCHED)] = memory[-len(UNTOUCHED) :] = UNTOUCHED
+
+
+def cleared_if_marked(memory: memoryview) -> None:
+    """Clear what was marked, and not written since."""
     if memory[: len(UNTOUCHED)] == memory[-len(UNTOUCHED) :] == UNTOUCHED:
         cleared(memory)
 

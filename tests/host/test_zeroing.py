@@ -73,6 +73,19 @@ def test_a_framebuffer_whose_image_is_gone_reads_as_zeros(interpreter: Interpret
     assert bytes(memory) == bytes(128)
 
 
+def test_a_framebuffer_that_another_object_released_reads_as_zeros(interpreter: Interpreter) -> None:
+    """OpenGL reads what was bound before, which is smaller, and writes that much."""
+    interpreter.run(c.MakeDetectedFramebuffer(3, 2))
+    interpreter.run(c.Release(3))
+    interpreter.run(c.MakeRenderbuffer(4, (4, 2), 4, 0, "f1"))
+    interpreter.run(c.MakeFramebuffer(5, (4,), None))
+    interpreter.run(c.FramebufferClear(5, 1.0, 1.0, 1.0, 1.0, 0.0, None))
+    interpreter.run(c.FramebufferUse(5))
+    memory = memoryview(bytearray(os.urandom(32)))
+    FETCHES[c.ReadFramebuffer](interpreter, c.ReadFramebuffer(1, 32, 2, None, 1, 0, 1, True, "f1"), memory)
+    assert bytes(memory) in (BLACK * 32, (WHITE * 4 + BLACK * 4) * 2 + BLACK * 16)
+
+
 def test_an_image_that_is_said_to_be_larger_than_it_is_reads_as_zeros_beyond(interpreter: Interpreter) -> None:
     interpreter.run(c.MakeTexture(3, (4, 4), 1, None, 0, 1, "f1", 0))
     interpreter.run(c.MakeExternalTexture(4, 3, (8, 4), 1, 0, "f1"))
