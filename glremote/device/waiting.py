@@ -5,6 +5,7 @@ Knows: parts of an answer, signals. Does not know: links or sessions.
 
 from __future__ import annotations
 
+import io
 import signal
 import threading
 from _signal import getsignal as _getsignal  # type: ignore[import-not-found]  # signal's own wrappers make enumerations, and take 10 us a call
@@ -26,14 +27,15 @@ class Pending:
     What arrives is copied out at once. `finished` is called by `notify`, when it is complete.
     """
 
-    __slots__ = ("_parts", "_received", "_sink", "done", "error", "finished")
+    __slots__ = ("_parts", "_received", "_sink", "_whole", "done", "error", "finished")
 
     def __init__(self, sink: memoryview | None = None, finished: Callable[[Pending], None] | None = None) -> None:
         self.done = False
         self.error: BaseException | tuple[str, str] | None = None
         self._sink = sink
         self.finished = finished
-        self._parts: list[bytes] = []
+        self._whole = b""
+        self._parts: io.BytesIO | None = None  # whose bytes `data` gives without another copy
         self._received = 0
 
     def take(self, start: int, total: int, data: memoryview | bytes) -> bool:
@@ -43,8 +45,15 @@ class Pending:
             raise ProtocolError(f"{len(data)} bytes at {start} of {total} are no answer to what was asked")
         if sink is not None:
             sink[start:end] = data
+        elif len(data) == total:
+            self._whole = bytes(data)
         else:
-            self._parts.append(bytes(data))
+            if self._parts is None:
+                self._parts = io.BytesIO()
+                self._parts.seek(total - 1)
+                self._parts.write(b"\0")  # it is as long as it will be: nothing is moved
+                self._parts.seek(0)
+            self._parts.write(data)
         self._received = end
         if end == total:
             self.done = True
@@ -63,7 +72,7 @@ class Pending:
 
     def data(self) -> bytes:
         """The bytes that arrived; b"" where they went into the sink."""
-        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        return self._whole if self._parts is None else self._parts.getvalue()
 
 
 class CriticalSections:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import CFUNCTYPE, byref, c_float, c_int32, c_ssize_t, c_ubyte, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, byref, c_char_p, c_float, c_int32, c_ssize_t, c_ubyte, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
 RENDERBUFFER = 0x8D41
@@ -36,7 +36,8 @@ _COLOR_WRITEMASK = 0x0C23
 _DEPTH_WRITEMASK = 0x0B72
 
 _COPY_WRITE_BUFFER = 0x8F37  # its binding has the same number
-_MAP_READ, _MAP_WRITE, _MAP_PERSISTENT, _MAP_COHERENT, _CLIENT_STORAGE = 0x1, 0x2, 0x40, 0x80, 0x200
+_DYNAMIC_STORAGE, _CLIENT_STORAGE = 0x100, 0x200
+_MAP_READ, _MAP_PERSISTENT, _MAP_COHERENT = 0x1, 0x40, 0x80
 _SYNC_GPU_COMMANDS_COMPLETE = 0x9117
 _SYNC_FLUSH_COMMANDS = 0x1
 _TIMEOUT_EXPIRED = 0x911B
@@ -46,6 +47,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glBindBuffer": (None, _enum, _name),
     "glBindFramebuffer": (None, _enum, _name),
     "glBufferStorage": (None, _enum, c_ssize_t, c_void_p, c_uint32),
+    "glBufferSubData": (None, _enum, c_ssize_t, c_ssize_t, c_char_p),
     "glCheckFramebufferStatus": (_enum, _enum),
     "glClear": (None, c_uint32),
     "glClearBufferfv": (None, _enum, c_int32, c_void_p),
@@ -131,14 +133,17 @@ class OpenGL:
                     return
 
     def pixel_buffer(self, size: int) -> PixelBuffer | None:
-        """A new buffer that we read while OpenGL has it; None where it cannot be had. Needs OpenGL 4.4."""
+        """A new buffer that we read while OpenGL has it; None where it cannot be had.
+
+        Needs OpenGL 4.4 or GL_ARB_buffer_storage.
+        """
         name, bound, address = c_uint32(), c_int32(), None
         with self.errors_apart():
             self.glGetIntegerv(_COPY_WRITE_BUFFER, byref(bound))
             self.glGenBuffers(1, byref(name))
             self.glBindBuffer(_COPY_WRITE_BUFFER, name)
-            flags = _MAP_READ | _MAP_WRITE | _MAP_PERSISTENT | _MAP_COHERENT
-            self.glBufferStorage(_COPY_WRITE_BUFFER, size, None, flags | _CLIENT_STORAGE)
+            flags = _MAP_READ | _MAP_PERSISTENT | _MAP_COHERENT  # not for writing: that makes reading slow
+            self.glBufferStorage(_COPY_WRITE_BUFFER, size, None, flags | _DYNAMIC_STORAGE | _CLIENT_STORAGE)
             if not self.glGetError():
                 address = self.glMapBufferRange(_COPY_WRITE_BUFFER, 0, size, flags)
             self.glBindBuffer(_COPY_WRITE_BUFFER, bound.value)
@@ -146,6 +151,14 @@ class OpenGL:
                 self.glDeleteBuffers(1, byref(name))
                 return None
         return PixelBuffer(name.value, memoryview((c_ubyte * size).from_address(address)).cast("B"))
+
+    def write(self, buffer: PixelBuffer, data: bytes, offset: int) -> None:
+        """Write into a pixel buffer, behind what was called before."""
+        bound = c_int32()
+        self.glGetIntegerv(_COPY_WRITE_BUFFER, byref(bound))
+        self.glBindBuffer(_COPY_WRITE_BUFFER, buffer.name)
+        self.glBufferSubData(_COPY_WRITE_BUFFER, offset, len(data), data)
+        self.glBindBuffer(_COPY_WRITE_BUFFER, bound.value)
 
     def delete(self, buffer: PixelBuffer) -> None:
         """Delete a pixel buffer; its memory is gone."""

@@ -161,6 +161,11 @@ class Interpreter(Making, Reading):
         if fingerprint(value_bytes(self.reflect_program(k))) != k.hash:
             raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
+    def copy_framebuffer(self, k: c.CopyFramebuffer) -> None:
+        self.context.copy_framebuffer(self[k.dst], self[k.src])
+        if type(self[k.dst]).__name__ != "Framebuffer":  # a texture is another image then, also of another size
+            self.no_image(self.name(k.dst))
+
     def set_uniform(self, k: c.SetUniform) -> None:
         self.context._write_uniform(
             self.names[k.program], k.location, k.gl_type, k.array_length, k.element_size, k.data
@@ -264,7 +269,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.ClearSamplers: lambda i, k: i.context.clear_samplers(k.start, k.end),
     c.ClearErrors: lambda i, k: i.context.clear_errors(),
     c.CopyBuffer: lambda i, k: i.context.copy_buffer(i[k.dst], i[k.src], k.size, k.read_offset, k.write_offset),
-    c.CopyFramebuffer: lambda i, k: i.context.copy_framebuffer(i[k.dst], i[k.src]),
+    c.CopyFramebuffer: Interpreter.copy_framebuffer,
     c.BufferWrite: Interpreter.write_buffer,
     c.BufferWriteChunks: lambda i, k: i[k.buffer].write_chunks(i.data(k.data), k.start, k.step, k.count),
     c.BufferClear: lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)),

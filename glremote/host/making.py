@@ -116,7 +116,7 @@ class Making(Objects):
         dtypes = tuple("".join(image.dtypes) for image in images[: len(colors)])
         made = self.told(k.handle, lambda: self.context.framebuffer(colors, depth))
         if type(made) is tuple:
-            self.framebuffers[made[-1]] = Image(width, height, dtypes)
+            self.framebuffers[made[-1]] = Image(width, height, dtypes, tuple(handles))
         return made
 
     def make_program(self, k: c.MakeProgram) -> Any:

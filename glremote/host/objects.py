@@ -36,6 +36,8 @@ class Image(NamedTuple):
     width: int = 0
     height: int = 0
     dtypes: tuple[str, ...] = ()
+    attached: tuple[int, ...] = ()
+    """Handles of a framebuffer's images."""
 
 
 NO_IMAGE = Image()
@@ -66,6 +68,15 @@ class Objects(ByHandle):
     def framebuffer(self, handle: int) -> Image:
         """What is known of a framebuffer that OpenGL has."""
         return self.framebuffers.get(self.names.get(handle, NO_NAME), NO_IMAGE)
+
+    def no_image(self, texture: int) -> None:
+        """Forget what is known of a texture of this name, and of what it is attached to."""
+        gone = {handle for handle in self.images if self.names.get(handle) == texture}
+        for handle in gone:
+            del self.images[handle]
+        for name, image in list(self.framebuffers.items()):
+            if gone.intersection(image.attached):
+                del self.framebuffers[name]
 
     def name(self, handle: int | None) -> int:
         """OpenGL's name of an object; one that nothing has where the client knows none."""

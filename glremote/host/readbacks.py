@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from glremote.protocol.commands import ReadFramebuffer
 
 from .gl import OpenGL, PixelBuffer
-from .zeroing import cleared_if_marked, mark
+from .zeroing import UNTOUCHED, is_untouched
 
 LEAST = 1 << 16
 """Bytes below which a read is not worth a pixel buffer."""
@@ -29,7 +29,9 @@ class Readback(NamedTuple):
 
     @property
     def pixels(self) -> memoryview:
-        return self.buffer.memory[: self.command.size]
+        """What was read: zeros where OpenGL refused to."""
+        found = self.buffer.memory[: self.command.size]
+        return memoryview(bytes(len(found))) if is_untouched(found) else found
 
 
 class Readbacks:
@@ -52,7 +54,8 @@ class Readbacks:
         if buffer is None:
             return False
         try:
-            mark(buffer.memory[: command.size])
+            self._gl.write(buffer, UNTOUCHED, 0)
+            self._gl.write(buffer, UNTOUCHED, command.size - len(UNTOUCHED))
             whole = self._context.external_buffer(buffer.name, len(buffer.memory))[0]
             k = command
             framebuffer.read_into(whole, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0)
@@ -67,7 +70,6 @@ class Readbacks:
         if not self._begun or not self._gl.passed(self._begun[0].fence, seconds):
             return None
         first = self._begun.popleft()
-        cleared_if_marked(first.pixels)
         return first
 
     def done(self, readback: Readback) -> None:

@@ -55,7 +55,7 @@ class Reading(Objects):
 
     def _is_whole(self, k: c.ReadFramebuffer) -> bool:
         """Whether a read has no byte that is not a pixel's."""
-        width, height, _ = self.framebuffer(k.framebuffer)
+        width, height = self.framebuffer(k.framebuffer)[:2]
         x, y, columns, rows = self._area(k)
         pixel = (1 if k.attachment == -1 else k.components) * size_of(k.dtype)
         within = x >= 0 and y >= 0 and x + columns <= width and y + rows <= height

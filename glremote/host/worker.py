@@ -57,8 +57,6 @@ MODERNGL: str = moderngl.__version__  # type: ignore[attr-defined]
 MakeContext = Callable[[int], tuple[Any, int]]
 """Makes a context of at least a version (330 is 3.3): moderngl's C object, and the version it has."""
 DEFAULT_REQUIRE = 330
-PERSISTENT_MAPS = 440
-"""The OpenGL version from which buffers can be mapped for as long as they live."""
 STACK_SIZE = 32 << 20
 QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
@@ -100,7 +98,8 @@ class Worker:
         context, version_code = self._make_context(require)
         self._require = require
         self.driver: Driver = examine(context, version_code)
-        overlaps = version_code >= PERSISTENT_MAPS and not is_software(str(self.driver.info["GL_RENDERER"]))
+        maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
+        overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
         self.interpreter = Interpreter(context, self.session.reads, self, overlaps)
 
     def run(self) -> str:

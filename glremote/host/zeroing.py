@@ -49,20 +49,15 @@ def filled(memory: memoryview, whole: bool) -> Iterator[None]:
         cleared(memory)
         yield
         return
-    mark(memory)
-    yield
-    cleared_if_marked(memory)
-
-
-def mark(memory: memoryview) -> None:
-    """Nothing was written yet."""
     memory[: len(UNTOUCHED)] = memory[-len(UNTOUCHED) :] = UNTOUCHED
-
-
-def cleared_if_marked(memory: memoryview) -> None:
-    """Clear what was marked, and not written since."""
-    if memory[: len(UNTOUCHED)] == memory[-len(UNTOUCHED) :] == UNTOUCHED:
+    yield
+    if is_untouched(memory):
         cleared(memory)
+
+
+def is_untouched(memory: memoryview) -> bool:
+    """Whether nothing was written over what lies at both ends."""
+    return memory[: len(UNTOUCHED)] == memory[-len(UNTOUCHED) :] == UNTOUCHED
 
 
 def zero_buffer(buffer: Any, start: int = 0) -> None:

@@ -27,6 +27,9 @@ from .links import Bytes, Link, LinkBroken, Packet, StreamCodec
 SIZE = 1 << 16
 """Bytes of one mailbox."""
 ORDERED = platform.machine().lower() in ("x86_64", "amd64")
+PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+FEW = 3
+"""Processors: those of the two sides, and one for a driver's threads."""
 BELL: Packet = ()
 """An empty packet: there is something in the mailbox."""
 
@@ -77,7 +80,8 @@ class SharedLink(Link):
     def __init__(self, sock: socket.socket, largest: int, inward: Mailbox, outward: Mailbox, spin: float) -> None:
         """`spin`: seconds for which `receive_soon` looks again and again, since a peer that sleeps is slow to wake.
 
-        It does so where the wait before was shorter: to look in vain takes the processor from a driver's threads.
+        Where processors are few it does so only if the wait before was shorter than that: to look in vain takes one
+        from a driver's threads.
         """
         super().__init__(sock, StreamCodec(largest))
         self._inward = inward
@@ -121,7 +125,7 @@ class SharedLink(Link):
         if first is not None:
             packets.insert(0, first)
         if packets and self._waits_since:
-            self._brisk = time.perf_counter() - self._waits_since < self._spin
+            self._brisk = PROCESSORS > FEW or time.perf_counter() - self._waits_since < self._spin
             self._waits_since = 0.0
         return packets
 

@@ -116,6 +116,8 @@ class AnyTexture(Sampled):
         """Where red, green, blue and alpha are taken from: four of R, G, B, A, 0 and 1."""
         if self.depth:
             raise Error("cannot get swizzle of depth textures")
+        if not 0 <= self.context.default_texture_unit < self.context.info_values["GL_MAX_COMBINED_TEXTURE_IMAGE_UNITS"]:
+            self.recorder.record(c.EnableDirect(0x7FFFFFFF))  # moderngl asks OpenGL, which answers GL_INVALID_ENUM
         return self.root.value(c.TextureSwizzle)  # type: ignore[no-any-return]
 
     @swizzle.setter

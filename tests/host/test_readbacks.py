@@ -195,8 +195,9 @@ def test_pixel_buffers_leave_nothing_behind(new_context: Callable[..., moderngl.
     ctx.enable_direct(0x7FFFFFFF)  # an error that is pending
     made = gl.pixel_buffer(4096)
     assert made is not None
-    made.memory[:] = bytes(range(256)) * 16
+    gl.write(made, bytes(range(256)) * 16, 0)
     assert gl.passed(gl.fence(), 1.0)
+    assert bytes(made.memory) == bytes(range(256)) * 16
     seen = ctx.buffer(reserve=4096)
     ctx.copy_buffer(seen, ctx.external_buffer(made.name, 4096))
     assert seen.read() == bytes(range(256)) * 16

@@ -86,6 +86,19 @@ def test_a_framebuffer_that_another_object_released_reads_as_zeros(interpreter: 
     assert bytes(memory) in (BLACK * 32, (WHITE * 4 + BLACK * 4) * 2 + BLACK * 16)
 
 
+def test_a_texture_that_became_smaller_reads_as_zeros_beyond(interpreter: Interpreter) -> None:
+    """To copy a framebuffer to a texture gives the texture its size."""
+    interpreter.run(c.MakeTexture(3, (8, 4), 4, None, 0, 1, "f1", 0))
+    interpreter.run(c.MakeFramebuffer(4, (3,), None))
+    interpreter.run(c.MakeRenderbuffer(5, (4, 2), 4, 0, "f1"))
+    interpreter.run(c.MakeFramebuffer(6, (5,), None))
+    interpreter.run(c.FramebufferClear(6, 1.0, 1.0, 1.0, 1.0, 0.0, None))
+    interpreter.run(c.CopyFramebuffer(3, 6))
+    memory = memoryview(bytearray(os.urandom(32)))
+    FETCHES[c.ReadFramebuffer](interpreter, c.ReadFramebuffer(1, 32, 4, None, 1, 0, 1, True, "f1"), memory)
+    assert bytes(memory) == (WHITE * 4 + BLACK * 4) * 2 + BLACK * 16
+
+
 def test_an_image_that_is_said_to_be_larger_than_it_is_reads_as_zeros_beyond(interpreter: Interpreter) -> None:
     interpreter.run(c.MakeTexture(3, (4, 4), 1, None, 0, 1, "f1", 0))
     interpreter.run(c.MakeExternalTexture(4, 3, (8, 4), 1, 0, "f1"))

@@ -401,6 +401,15 @@ def test_repeat_and_filter_are_seen(ctx: moderngl.Context) -> None:
     assert seen(0.9) == 1.0
 
 
+def test_to_ask_for_the_swizzle_binds_the_texture_to_the_default_unit(ctx: Any) -> None:
+    texture, depth = ctx.texture((2, 2), 4), ctx.depth_texture((2, 2))
+    ctx.default_texture_unit = -1
+    assert (texture.swizzle, ctx.error, ctx.error) == ("RGBA", "GL_INVALID_ENUM", "GL_NO_ERROR")
+    assert (texture.repeat_x, texture.filter[0] > 0, depth.compare_func, ctx.error) == (True, True, "<=", "GL_NO_ERROR")
+    ctx.default_texture_unit = 0
+    assert (texture.swizzle, ctx.error) == ("RGBA", "GL_NO_ERROR")
+
+
 @kinds
 def test_swizzle(ctx: moderngl.Context, kind: str) -> None:
     texture = MAKERS[kind](ctx)
