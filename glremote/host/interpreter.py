@@ -66,6 +66,13 @@ class Interpreter(Making, Reading):
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
 
+    def run_buffer(self, start: int) -> None:
+        """Run the commands of `buffer` from one on; `at` is the last that was begun. Raises as `run`."""
+        run, buffer = self.run, self.buffer
+        for at in range(start, len(buffer)):
+            self.at = at
+            run(buffer[at])
+
     def run(self, command: c.Command) -> None:
         """Run one command. Raises what moderngl raises, unless an answer can carry it."""
         if self.unwritten:
@@ -89,7 +96,7 @@ class Interpreter(Making, Reading):
 
     def _keep(self, command: c.Make, made: Any) -> None:
         """What moderngl gave: an object, or a tuple that begins with it and ends with OpenGL's name of it."""
-        handle = command.handle
+        handle = self.last_made = command.handle
         if type(made) is tuple:
             made, *_, self.names[handle] = made
         self[handle] = made

@@ -52,6 +52,8 @@ class Objects(ByHandle):
         self.gl = OpenGL(context)
         self.stack: Stack | Kept = stack
         self.buffer: Sequence[c.Command] = ()  # the commands of the buffer that is run
+        self.at = 0  # which of them runs
+        self.last_made = c.DEFAULT_FRAMEBUFFER  # the handle of what was made last
         self.names = ByHandle({c.DEFAULT_FRAMEBUFFER: 0})  # OpenGL's
         self.members: dict[int, Any] = {}  # of each program, for reflection
         self.images: dict[int, Image] = {}  # what can be attached to framebuffers

@@ -23,7 +23,7 @@ from moderngl import mgl  # type: ignore[attr-defined]
 from glremote.link.pace import Pace
 from glremote.protocol import buffers, handshake
 from glremote.protocol.buffers import Checker, decode, text
-from glremote.protocol.commands import DEFAULT_FRAMEBUFFER, Ask, Command, Fetch, Free, Make
+from glremote.protocol.commands import Ask, Command, Fetch, Free
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import (
     VERSION,
@@ -91,7 +91,6 @@ class Worker:
         self._buffers: deque[tuple[Buffer, memoryview]] = deque()
         self._epoch = 0
         self._failed: str | None = None  # why the present epoch's commands are dropped
-        self._last_made = DEFAULT_FRAMEBUFFER
         self._over: str | None = None  # why the session has ended; "" after a goodbye
 
     def _make(self, require: int) -> None:
@@ -210,28 +209,34 @@ class Worker:
             self._epoch, self._failed = buffer.epoch, None
             self.interpreter.begin_epoch()
         self.interpreter.buffer = commands
-        for index, command in enumerate(commands):
+        at = 0
+        while at < len(commands):
             if self._failed is None:
-                try:
-                    self.interpreter.run(command)
-                except (PortClosed, ProtocolError):
-                    raise
-                except Exception as error:
-                    if isinstance(command, Ask | Fetch):
-                        self.error(command.ticket, error)
-                    else:
-                        self._fault(buffer, index, command, error)
-                else:
-                    if isinstance(command, Make):
-                        self._last_made = command.handle
+                at = self._run_from(buffer, at) + 1
             else:
-                self._drop(command)
+                self._drop(commands[at])
+                at += 1
         while self.interpreter.readbacks and self.interpreter.deliver(0):
             pass
         self.buffers_run += 1
         self._send()
         self.session.done(buffer.number, self.checker.data + len(body))
         self.session.acknowledge(at_once=False)  # it goes with what is sent next
+
+    def _run_from(self, buffer: Buffer, start: int) -> int:
+        """Run commands up to the first that fails, or all; the place of the last that ran."""
+        interpreter = self.interpreter
+        try:
+            interpreter.run_buffer(start)
+        except (PortClosed, ProtocolError):
+            raise
+        except Exception as error:
+            command = interpreter.buffer[interpreter.at]
+            if isinstance(command, Ask | Fetch):
+                self.error(command.ticket, error)
+            else:
+                self._fault(buffer, interpreter.at, command, error)
+        return interpreter.at
 
     def _fault(self, buffer: Buffer, index: int, command: Command, error: Exception) -> None:
         named = text(command)
@@ -241,7 +246,8 @@ class Worker:
         kind, why = describe(error)
         self._failed = f"{kind}: {why}"
         self._wait_for_room()
-        self.session.send(Fault, buffer.epoch, buffer.number, index, named, (kind, _shortened(why)), self._last_made)
+        fields = buffer.epoch, buffer.number, index, named, (kind, _shortened(why)), self.interpreter.last_made
+        self.session.send(Fault, *fields)
 
     def _drop(self, command: Command) -> None:
         """What follows a fault in its epoch does not run; frees do, and questions are answered with the fault."""

@@ -18,7 +18,7 @@ from .buffers import Buffer
 from .faults import is_made
 from .framebuffers import Framebuffer
 from .objects import Recorded, Seam, check_made, instance
-from .programs import Program
+from .programs import Program, ProgramNumber
 from .recorder import Recorder
 from .state import State
 from .textures import Renderbuffer, Texture, TextureArray
@@ -311,10 +311,11 @@ class Context(State, Seam):
         return self._program(program).values.get(location, bytes(length * size))
 
     def _write_uniform(self, program: int, location: int, gl_type: int, length: int, size: int, data: Any) -> None:
-        found = a.data(data)
+        found = data if type(data) is bytes else bytes(a.data(data))
         if len(found) != length * size:
             raise Error("invalid uniform size")
-        self._program(program).write_uniform(location, gl_type, length, size, bytes(found))
+        named = program.program if type(program) is ProgramNumber else self._program(program)
+        named.write_uniform(location, gl_type, length, size, found)
 
     def _set_uniform_handle(self, program: int, location: Any, value: Any) -> None:
         self._program(program).set_uniform_handle(a.uint32(location), a.uint64(value, 3))

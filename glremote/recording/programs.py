@@ -41,6 +41,16 @@ SAMPLERS = frozenset(kind for kind, (_, count, _, fmt) in UNIFORM_LOOKUP_TABLE.i
 """Samplers and images: a unit that the driver does not have is an OpenGL error, and changes nothing."""
 
 
+PLAIN = frozenset(UNIFORM_LOOKUP_TABLE) - SAMPLERS - BOOLS
+"""What reads back as it was written."""
+
+
+class ProgramNumber(int):
+    """A program's glo as its uniforms have it: they keep the program, and find it without a search."""
+
+    program: Program
+
+
 class Program(Recorded):
     """A linked program. `glo` is how its members name it."""
 
@@ -99,12 +109,14 @@ class Program(Recorded):
         if self.writes.get(location) == command and self.recorder.skips and not self.released:
             return  # what the driver refused is not among the writes
         self.recorder.record(command, len(data))
-        if gl_type not in UNIFORM_LOOKUP_TABLE or self.released:
+        if self.released:
             return
-        if gl_type in SAMPLERS and not self._units_exist(data):
-            return
-        if gl_type in BOOLS:
-            data = b"".join(b"\1\0\0\0" if any(data[i : i + 4]) else b"\0\0\0\0" for i in range(0, len(data), 4))
+        if gl_type not in PLAIN:
+            if gl_type not in UNIFORM_LOOKUP_TABLE or (gl_type in SAMPLERS and not self._units_exist(data)):
+                return
+            if gl_type in BOOLS:
+                words = (data[i : i + 4] for i in range(0, len(data), 4))
+                data = b"".join(b"\1\0\0\0" if any(word) else b"\0\0\0\0" for word in words)
         self.values[location] = data
         self.writes[location] = command
 
@@ -210,8 +222,10 @@ def _members(context: Context, made: Program, reflection: r.Reflection) -> tuple
             made.values[member.location] = member.initial
             if member.gl_type in SAMPLERS:
                 made.opaque.add(member.location)
+            number = ProgramNumber(made.glo)
+            number.program = made
             members[member.name] = make_uniform(
-                member.name, member.gl_type, made.glo, member.location, member.array_length, context
+                member.name, member.gl_type, number, member.location, member.array_length, context
             )
         elif isinstance(member, r.UniformBlock):
             made.uniform_bindings[member.index] = member.binding
