@@ -27,8 +27,11 @@ READY = b"ready\n"
 
 
 def work(url: str) -> None:
-    """One program: says that it is ready, waits for two times, works from the first to the second, tells how often."""
-    ctx = glremote.create_context(url)
+    """One program: says that it is ready, waits for two times, works from the first to the second, tells how often.
+
+    Without a URL it works in plain moderngl.
+    """
+    ctx = glremote.create_context(url) if url else moderngl.create_context(standalone=True, backend="egl")  # type: ignore[arg-type]
     fbo = ctx.simple_framebuffer((128, 128))
     fbo.use()
     triangle = ctx.vertex_array(
@@ -108,18 +111,20 @@ def _proportional(process: Path) -> float:
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="How long each count of programs works.")
 @click.option("--work", "url", hidden=True)
 def main(seconds: float, url: str | None) -> None:
-    """Measure 1, 8 and 32 programs at once on a host of this machine."""
+    """Measure 1, 8 and 32 programs at once: plain ones, and on a host of this machine."""
     if url is not None:
         work(url)
         return
-    table = Table(caption="the slowest program's frames as a share of the mean's; one session a program")
-    for name in ("programs", "frames a second, all", "each", "slowest"):
+    table = Table(caption="frames a second of all programs, and the slowest program's as a share of the mean's")
+    for name in ("programs", "plain", "slowest", "on a host", "slowest"):
         table.add_column(name, justify="right")
     with LocalHost("--max-sessions", str(max(COUNTS) + 8)) as host:
         for count in COUNTS:
-            frames = measure(host.url, host.token, count, seconds)
-            total, mean = sum(frames) / seconds, sum(frames) / count
-            table.add_row(str(count), f"{total:.0f}", f"{total / count:.1f}", f"{min(frames) / mean:.0%}")
+            row = [str(count)]
+            for url in ("", host.url):
+                frames = measure(url, host.token, count, seconds)
+                row += [f"{sum(frames) / seconds:.0f}", f"{min(frames) * count / sum(frames):.0%}"]
+            table.add_row(*row)
         near, far = idle_megabytes(host.url, host.token, 8)
     console = Console()
     console.print(table)
