@@ -38,10 +38,10 @@ from .lives import Life
 if TYPE_CHECKING:
     from .objects import Recorded
 
-FULL = 512
-"""Commands after which a buffer is sent."""
-FULL_DATA = 1 << 20
+FULL = 1 << 20
 """Bytes pushed to the stack, or inside commands, after which a buffer is sent."""
+SHARE = FULL // 512
+"""Bytes that every command counts as: after 512 commands a buffer is sent too."""
 OUTSTANDING = 256
 """Answers on their way after which recording another waits."""
 MOMENT = 0.003
@@ -66,7 +66,6 @@ class Recorder:
         self._handles = itertools.count(DEFAULT_FRAMEBUFFER + 1)
         self._sending = threading.RLock()
         self._sender = 0  # the thread that is making a command buffer
-        self._weight = 0  # bytes inside commands and pushed to the stack since the last buffer
         self._pushed = 0  # bytes pushed to the stack since the last buffer
         self._mark = 0  # the stack's head behind the last command that was appended
         self._marked = 0  # everything that was pushed before is freed when the buffers sent so far are done
@@ -81,6 +80,7 @@ class Recorder:
         self._fault_range = range(0)
         self._last_handle = DEFAULT_FRAMEBUFFER
         self._debug = bool(os.environ.get("GLREMOTE_DEBUG"))
+        self._room = 0 if self._debug else FULL  # bytes before a buffer is sent, or before each command is looked at
         self._sites: dict[int, str] = {}  # of Makes by their handle; with GLREMOTE_DEBUG of every command by its id
         self._sent_sites: deque[tuple[int, list[str]]] = deque()
         device.on_fault = self._faulted
@@ -95,13 +95,11 @@ class Recorder:
         if self._alert:
             self._look()
         self._append(command)
-        if self._debug:
-            self._sites[id(command)] = site()
         if weight:
-            self._weight += weight
             self._mark = self.device.stack.head
-        if len(self._commands) >= FULL or self._weight >= FULL_DATA or self._block is not None:
-            self._full()
+        self._room -= SHARE + weight
+        if self._room <= 0:
+            self._closer_look(command)
 
     @property
     def skips(self) -> bool:
@@ -302,7 +300,8 @@ class Recorder:
 
     def _take(self) -> list[Command]:
         """All that was recorded so far; what a finaliser appends meanwhile, on any thread, stays for the next time."""
-        self._weight = self._pushed = 0
+        self._pushed = 0
+        self._room = 0 if self._debug else FULL
         return list(itertools.starmap(self._commands.popleft, itertools.repeat((), len(self._commands))))
 
     def _submit(self, taken: list[Command], mark: int) -> None:
@@ -321,10 +320,13 @@ class Recorder:
             if len(self._sent_sites) > SITES:
                 self._sent_sites.popleft()
 
-    def _full(self) -> None:
+    def _closer_look(self, command: Command) -> None:
+        """There is enough for a buffer, or every command is looked at."""
+        if self._debug:
+            self._sites[id(command)] = site()
         if self._block is not None:
             self._block.grow(self._commands, self._pushed)
-        else:
+        elif not self._debug or self._room <= -FULL:
             self.flush()
 
     def _idle(self) -> float | None:
@@ -433,6 +435,7 @@ class Recorder:
         self.flush()
         with self.device.sections, self._sending:  # the pump may be about to send
             self._block = block = kind(self._shadowed())
+            self._room = 0
         try:
             yield
         except BaseException:

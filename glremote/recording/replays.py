@@ -21,14 +21,11 @@ from .buffers import Buffer
 from .faults import Fault, is_made
 from .framebuffers import Framebuffer
 from .objects import Recorded
-from .recorder import FULL, FULL_DATA
+from .recorder import SHARE
 from .traces import Trace
 
 if TYPE_CHECKING:
     from .context import Context
-
-WEIGHT = FULL_DATA // FULL
-"""Of a command that is replayed: buffers are sent as often as if it were recorded again."""
 
 
 class KeptCommands(Recorded):
@@ -50,7 +47,7 @@ class KeptCommands(Recorded):
         with self.recorder.device.sections:
             block.end()
         self._traces = block.traces
-        self._weight = WEIGHT * len(block.commands)
+        self._weight = SHARE * len(block.commands)  # buffers are sent as often as if they were recorded again
         if any(type(command) is Framebuffer.uses for command in block.commands):
             self._framebuffer = self._facade.fbo
         objects = self.recorder.objects
