@@ -104,6 +104,16 @@ def read_token(file: Path | None) -> str | None:
 # --- serve
 
 
+def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
+    """The limits of a session, as they are given."""
+    from .host.limits import Limits, read
+
+    try:
+        return Limits(**read(",".join(given)))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @commands.command()
 @click.option("--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
@@ -126,6 +136,15 @@ def read_token(file: Path | None) -> str | None:
 )
 @click.option(
     "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."
+)
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=read_limits,
+    help="What each session may use: objects, memory, object-bytes, source-bytes (k, m and g are units), "
+    "buffer-seconds, idle-seconds. Can be given again.",
 )
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:

@@ -31,10 +31,12 @@ LAYERS: dict[str, set[str]] = {
     "images": {"protocol"},
     "host.interpreter": {
         "protocol", "host.making", "host.objects", "host.reading", "host.readbacks", "host.reflecting",
+        "host.limits",
     },
     "host.making": {"host.objects", "host.zeroing"},
     "host.reading": {"host.objects", "host.zeroing"},
     "host.objects": {"protocol", "host.gl", "host.keeping"},
+    "host.limits": {"protocol", "host.objects"},
     "host.readbacks": {"protocol", "host.gl", "host.zeroing"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),

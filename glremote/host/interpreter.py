@@ -18,6 +18,7 @@ from glremote.protocol.stacks import Stack
 
 from .gl import RENDERBUFFER
 from .keeping import Kept
+from .limits import Limits, Usage
 from .making import Making
 from .objects import Image
 from .readbacks import LEAST, Readbacks
@@ -60,9 +61,12 @@ class Interpreter(Making, Reading):
     `overlaps`: the driver goes on while it reads pixels back, so that what follows a read is worth being begun first.
     """
 
-    def __init__(self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False) -> None:
+    def __init__(
+        self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False, limits: Limits | None = None
+    ) -> None:
         super().__init__(context, stack)
         self.answers = answers
+        self.usage = Usage(limits or Limits())
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
 
@@ -81,7 +85,7 @@ class Interpreter(Making, Reading):
         if (does := DOES.get(kind)) is not None:
             does(self, command)
         elif (makes := MAKES.get(kind)) is not None:
-            self._keep(command, makes(self, command))  # type: ignore[arg-type]
+            self._make(command, makes)  # type: ignore[arg-type]
         elif (fetches := FETCHES.get(kind)) is not None:
             self._fetch(command, fetches)  # type: ignore[arg-type]
         elif (asks := ASKS.get(kind)) is not None:
@@ -93,6 +97,15 @@ class Interpreter(Making, Reading):
                 self.answers.value(command.ticket, value)  # type: ignore[attr-defined]
         else:
             FREES[kind](self, command)
+
+    def _make(self, command: c.Make, makes: Callable[[Interpreter, Any], Any]) -> None:
+        self.usage.add(command)
+        try:
+            made = makes(self, command)
+        except BaseException:
+            self.usage.take_back(command.handle)
+            raise
+        self._keep(command, made)
 
     def _keep(self, command: c.Make, made: Any) -> None:
         """What moderngl gave: an object, or a tuple that begins with it and ends with OpenGL's name of it."""
@@ -168,6 +181,11 @@ class Interpreter(Making, Reading):
         if fingerprint(value_bytes(self.reflect_program(k))) != k.hash:
             raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
+    def orphan(self, k: c.BufferOrphan) -> None:
+        if k.length > 0:
+            self.usage.resize(k.buffer, k.length, "BufferOrphan")
+        super().orphan(k)
+
     def copy_framebuffer(self, k: c.CopyFramebuffer) -> None:
         self.context.copy_framebuffer(self[k.dst], self[k.src])
         if type(self[k.dst]).__name__ != "Framebuffer":  # a texture is another image then, also of another size
@@ -193,6 +211,7 @@ class Interpreter(Making, Reading):
 
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
+        self.usage.release(k.object)
         if (thing := self.get(k.object)) is not None:
             thing.release()
             if type(thing).__name__ == "Framebuffer":
@@ -202,6 +221,7 @@ class Interpreter(Making, Reading):
         for kept in (self, self.names, self.members, self.images, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
+        self.usage.forget(k.object)
 
 
 def _copy(source: memoryview, memory: memoryview) -> None:

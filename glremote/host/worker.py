@@ -46,6 +46,7 @@ from glremote.version import VERSION as SOFTWARE
 
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
+from .limits import Limits, Watchdog, alarm, read
 from .near import Door
 from .port import Event, Is, Port, PortClosed
 from .reading import PART, subject, width
@@ -71,7 +72,14 @@ class Worker:
     gets another: which version a driver gives depends on which was asked for.
     """
 
-    def __init__(self, port: Port, make_context: MakeContext, door: Door | None = None) -> None:
+    def __init__(
+        self,
+        port: Port,
+        make_context: MakeContext,
+        door: Door | None = None,
+        limits: Limits | None = None,
+        set_timer: Callable[[float], Any] = lambda seconds: None,
+    ) -> None:
         self.port = port
         self.name, self.grace = "", 0.0
         self.door = door
@@ -83,6 +91,9 @@ class Worker:
         self.session.writes.shared = False  # until a client comes near
         self.pace = Pace()
         self.checker = Checker(self.session.reads)
+        self.limits = limits or Limits()
+        self._watchdog = Watchdog(self.limits.buffer_seconds, set_timer)
+        port.on_wait, port.on_go = self._watchdog.idle, self._watchdog.busy
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
@@ -99,7 +110,7 @@ class Worker:
         self.driver: Driver = examine(context, version_code)
         maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
         overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
-        self.interpreter = Interpreter(context, self.session.reads, self, overlaps)
+        self.interpreter = Interpreter(context, self.session.reads, self, overlaps, self.limits)
 
     def run(self) -> str:
         """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
@@ -112,9 +123,7 @@ class Worker:
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
                 else:
-                    self.session.acknowledge()
-                    self._send()
-                    self._take(self.port.receive())
+                    self._rest()
         except ProtocolError as error:
             log.warning("session %s: %s", self.name, error)
             self._over = str(error)
@@ -126,6 +135,17 @@ class Worker:
         self._take(self.port.receive(0))
         if not self._buffers and self._over is None and self.interpreter.deliver(QUIET / 2):
             self._send()
+
+    def _rest(self) -> None:
+        """There is nothing to do: wait for the client."""
+        self.session.acknowledge()
+        self._send()
+        self._watchdog.idle()
+        seconds = self.limits.idle_seconds if self._greeted and self.limits.idle_seconds else None
+        event = self.port.receive(seconds)
+        if event is None:
+            self._over = f"its client was silent for {seconds:g} s, as long as idle-seconds allows here"
+        self._take(event)
 
     # --- coming in
 
@@ -202,6 +222,7 @@ class Worker:
 
     def _run_one(self) -> None:
         """Run the next buffer."""
+        self._watchdog.busy()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -333,7 +354,9 @@ class Worker:
         self.session.acknowledge()
         self._send()
         began = time.perf_counter()
+        self._watchdog.idle()
         self._take(self.port.receive(None))
+        self._watchdog.busy()
         self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
@@ -366,15 +389,17 @@ NO_EGL = (
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m glremote.host.worker --fd N [--device-index I]`: serve one session through an inherited socket."""
+    """Serve one session through an inherited socket: `worker.py --fd N [--device-index I] [--limits TEXT]`."""
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
     door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
+    limits = Limits(**read(options.get("--limits", "")))  # type: ignore[arg-type]
+    make = partial(make_context, device_index=None if index is None else int(index))
     try:
-        worker = Worker(port, partial(make_context, device_index=None if index is None else int(index)), door)
+        worker = Worker(port, make, door, limits, alarm)
     except Exception as error:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
         port.close()

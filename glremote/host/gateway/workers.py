@@ -13,6 +13,7 @@ import socket
 import sys
 from dataclasses import dataclass, field
 
+from glremote.host.limits import Limits, written
 from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
 from glremote.host.serving import environment
@@ -40,6 +41,7 @@ class Options:
     warm: int = 2
     grace: float = 60.0
     device_index: int | None = None
+    limits: Limits = field(default_factory=Limits)
     near: bool = True
     """Whether a client on this machine may go to its worker past the gateway (near.py)."""
     lifeline: int | None = None
@@ -54,7 +56,8 @@ class WorkerFailed(Exception):
 class Worker:
     """A worker process, and our end of its port. Whoever sends holds `lock`; one task receives."""
 
-    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket, options: Options) -> None:
+        self._options = options
         self.label = f"worker {process.pid}"
         self.lock = asyncio.Lock()
         self._process = process
@@ -69,7 +72,9 @@ class Worker:
         """A worker that has its context. Raises WorkerFailed."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        settings = [] if options.device_index is None else ["--device-index", str(options.device_index)]
+        settings = ["--limits", written(options.limits)]
+        if options.device_index is not None:
+            settings += ["--device-index", str(options.device_index)]
         variables = environment() if options.near else environment() | {NEAR: "0"}
         try:
             process = await asyncio.create_subprocess_exec(
@@ -85,7 +90,7 @@ class Worker:
             raise
         finally:
             theirs.close()
-        worker = cls(process, ours)
+        worker = cls(process, ours, options)
         try:
             async with asyncio.timeout(WORKER_TIMEOUT):
                 what, data = await worker.receive()
@@ -155,6 +160,9 @@ class Worker:
             self._socket.close()
         await asyncio.wait((self._listening,), timeout=1.0)
         status = self._process.returncode or 0
+        if status == -signal.SIGALRM:
+            seconds = self._options.limits.buffer_seconds
+            return f"a command buffer took longer than the {seconds:g} s that buffer-seconds allows here"
         if status < 0:
             names = {number.value: number.name for number in signal.Signals}
             return f"the worker process was killed by {names.get(-status, f'signal {-status}')}"
