@@ -31,9 +31,11 @@ LAYERS: dict[str, set[str]] = {
     "images": {"protocol"},
     "host.interpreter": {
         "protocol", "host.making", "host.objects", "host.reading", "host.readbacks", "host.reflecting",
+        "host.bounds",
     },
-    "host.making": {"host.objects", "host.zeroing"},
-    "host.reading": {"host.objects", "host.zeroing"},
+    "host.making": {"host.objects", "host.zeroing", "host.bounds"},
+    "host.reading": {"host.objects", "host.zeroing", "host.bounds"},
+    "host.bounds": set(),
     "host.objects": {"protocol", "host.gl", "host.keeping"},
     "host.readbacks": {"protocol", "host.gl", "host.zeroing"},
     "host.reflecting": {"protocol"},
