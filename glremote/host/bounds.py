@@ -65,6 +65,12 @@ def area(viewport: tuple[int, ...] | None) -> None:
             raise OutOfBounds(f"no image has {side} texels from {corner} on: {viewport}")
 
 
+def alignment(of_rows: int) -> None:
+    """Of rows of texels: moderngl divides by it, and looks at it only where a texture is not of depths."""
+    if of_rows == 0:
+        raise OutOfBounds("an alignment of 0 bytes")
+
+
 def most(count: int, greatest: int, what: str) -> None:
     """So many of something, where moderngl has room for `greatest`."""
     if count > greatest:

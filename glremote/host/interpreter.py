@@ -216,7 +216,8 @@ class Interpreter(Making, Reading):
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
         if (thing := self.get(k.object)) is not None:
-            thing.release()
+            if hasattr(thing, "release"):  # a query and a scope of moderngl's have nothing to release
+                thing.release()
             if type(thing).__name__ == "Framebuffer":
                 self.framebuffers.pop(self.name(k.object), None)
 

@@ -16,10 +16,6 @@ from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE
 from .objects import NO_IMAGE, Image, NotThere, Objects, size_of
 from .zeroing import zero_buffer, zeros
 
-ALIGNMENTS = (1, 2, 4, 8)
-"""Of rows, in bytes."""
-
-
 class Making(Objects):
     """The methods of making.py."""
 
@@ -52,10 +48,9 @@ class Making(Objects):
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
+        bounds.alignment(alignment)
         if span is not None:
             return self.data(span)
-        if alignment not in ALIGNMENTS:  # moderngl refuses it
-            return None
         width, height, *depth = extent
         size = (width * pixel + alignment - 1) // alignment * alignment * height * (depth[0] if depth else 1) * images
         return zeros(size)
@@ -74,6 +69,7 @@ class Making(Objects):
 
     def make_depth_texture(self, k: c.MakeDepthTexture) -> Any:
         extent = extent_of(k)
+        bounds.alignment(k.alignment)
         if k.samples:
             made = self.context.depth_texture(extent, None, k.samples, k.alignment, False)
             return self.zeroed(TEXTURE_2D_MULTISAMPLE, made)
