@@ -16,6 +16,7 @@ from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE
 from .objects import NO_IMAGE, Image, NotThere, Objects, size_of
 from .zeroing import zero_buffer, zeros
 
+
 class Making(Objects):
     """The methods of making.py."""
 

@@ -24,8 +24,9 @@ from .session import Sessions
 TARGETS: dict[str, Callable[[], Any]] = {"decoder": Decoder, "session": Sessions, "interpreter": Runner}
 FINDS = Path(__file__).parent / "finds"
 HANG = 60.0
-"""Seconds for some inputs; then all threads are shown, and the run ends."""
-SOME = 500
+"""Seconds for one input; then all threads are shown, and the run ends."""
+WARM = 500
+"""Inputs after which memory is looked at for the first time."""
 BETWEEN = 10.0
 """Seconds between two lines that say how far it is."""
 
@@ -40,12 +41,13 @@ def fuzz(target: str, inputs: int, seconds: float, seed: int, say: Callable[[str
     what, draw = TARGETS[target](), random.Random(seed)
     finds: dict[str, bytes] = {}
     began = said = time.monotonic()
-    count = before = 0
+    armed, count, before = 0.0, 0, 0
     try:
         while count < inputs and (now := time.monotonic()) - began < seconds:
-            if count % SOME == 0:
+            if now - armed > HANG / 10:
                 faulthandler.dump_traceback_later(HANG, exit=True)
-            if count == SOME:
+                armed = now
+            if count == WARM:
                 before = memory()
             data = what.make(draw)
             count += 1

@@ -17,8 +17,11 @@ from .host import Host
 BUFFER, TEXTURE, ALIAS, TARGET, PROGRAM, ARRAY = range(2, 8)
 BIG = 1 << 30
 FLOAT, MAT4 = 0x1406, 0x8B5C
-VERTEX = b"#version 330\nin vec4 at;\nuniform mat4 m;\nuniform float f[4];\nvoid main() { gl_Position = m * at * f[1]; }"
-SOURCES = (VERTEX, *[None] * 7)
+VERTEX = (
+    b"#version 330\nin vec4 at;\nuniform mat4 m;\nuniform float f[4];\n"
+    b"void main() { gl_Position = m * at * f[1]; }"
+)
+SOURCES = (VERTEX, None, None, None, None, None, None, None)
 
 A_BUFFER = c.MakeBuffer(BUFFER, None, 64, False)
 A_TEXTURE = c.MakeTexture(TEXTURE, (4, 4), 4, None, 0, 1, "f1", 0)

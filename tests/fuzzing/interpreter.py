@@ -6,6 +6,7 @@ recorded and made up commands, of which some have gone wrong. Work without end i
 
 from __future__ import annotations
 
+import contextlib
 import random
 import select
 import struct
@@ -24,7 +25,7 @@ from glremote.protocol.messages import Buffer
 from glremote.protocol.stacks import Span
 
 from .host import LARGEST_FETCH, Host
-from .mutating import NUMBERS, TEXTS, command_gone_wrong
+from .mutating import NUMBERS, TEXTS, command_gone_wrong, hints
 from .record import CORPUS, read
 
 DEADLINE = 20.0
@@ -34,7 +35,8 @@ BETWEEN = 200
 SHADERS = {
     "vertex": b"#version 430\nin vec4 at;\nuniform mat4 m;\nuniform float f[4];\nout vec4 v;\n"
     b"layout(std140) uniform U { vec4 u[8]; };\nvoid main() { v = m * at * f[1] + u[3]; gl_Position = v; }",
-    "fragment": b"#version 430\nin vec4 v;\nuniform sampler2D t;\nout vec4 c;\nvoid main() { c = v + texture(t, v.xy); }",
+    "fragment": b"#version 430\nin vec4 v;\nuniform sampler2D t;\nout vec4 c;\n"
+    b"void main() { c = v + texture(t, v.xy); }",
     "compute": b"#version 430\nlayout(local_size_x=4) in;\nlayout(std430, binding=0) buffer B { float b[]; };\n"
     b"void main() { b[gl_GlobalInvocationID.x] += 1.0; }",
 }
@@ -85,14 +87,15 @@ def anything(draw: random.Random, hint: Any) -> Any:
     if hint is Span:
         return Span(4 * draw.randrange(256), draw.choice((0, 4, 16, 64, 512, 1024)))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return hint(*(anything(draw, field) for field in c.hints(hint).values()))
+        return hint(*(anything(draw, field) for field in hints(hint).values()))
     if getattr(hint, "__origin__", None) is tuple:
         if arguments[-1] is Ellipsis:
             return tuple(anything(draw, arguments[0]) for _ in range(draw.choice((0, 1, 1, 2, 9))))
         return tuple(anything(draw, argument) for argument in arguments)
     simple: dict[Any, Any] = {
         bool: draw.random() < 0.5, float: draw.choice((0.0, 1.0, -1.0, 1e30)), str: draw.choice(TEXTS),
-        bytes: draw.choice((b"", bytes(4), bytes(64))), int: max(draw.choice((*range(-1, 20), 64, 256, *NUMBERS)), -(1 << 63)),
+        bytes: draw.choice((b"", bytes(4), bytes(64))),
+        int: max(draw.choice((*range(-1, 20), 64, 256, *NUMBERS)), -(1 << 63)),
     }  # fmt: skip
     return simple.get(hint, {})
 
@@ -101,8 +104,10 @@ class Commands:
     """Makes inputs."""
 
     def __init__(self) -> None:
-        found = (item for path in sorted(CORPUS.glob("*.up")) for packet in read(path) for item in messages.decode(packet))
-        recorded = [command for message, body in found if isinstance(message, Buffer) for command in buffers.decode(body)]
+        packets = [packet for path in sorted(CORPUS.glob("*.up")) for packet in read(path)]
+        found = (item for packet in packets for item in messages.decode(packet))
+        bodies = [body for message, body in found if isinstance(message, Buffer)]
+        recorded = [command for body in bodies for command in buffers.decode(body)]
         self.by_kind: dict[type[c.Command], list[c.Command]] = {}
         for command in (*recorded, *STATE):
             self.by_kind.setdefault(type(command), []).append(command)
@@ -131,12 +136,12 @@ class Commands:
         kind = draw.choice(self.kinds)
         if kind in self.by_kind and draw.random() < 0.7:
             return draw.choice(self.by_kind[kind])
-        return kind(*(anything(draw, hint) for hint in c.hints(kind).values()))
+        return kind(*(anything(draw, hint) for hint in hints(kind).values()))
 
 
 def fit(draw: random.Random, command: Any, made: dict[int, str]) -> Any:
     """The same command, naming objects that there are, mostly; what it makes has a number of its own."""
-    fields = {name: _fit(draw, hint, getattr(command, name), made) for name, hint in c.hints(type(command)).items()}
+    fields = {name: _fit(draw, hint, getattr(command, name), made) for name, hint in hints(type(command)).items()}
     if isinstance(command, c.Make) and command.handle in made:
         fields["handle"] = max(made) + 1
     if isinstance(command, c.Fetch):
@@ -154,10 +159,10 @@ def _fit(draw: random.Random, hint: Any, value: Any, made: dict[int, str]) -> An
     if kinds and made.get(value) not in kinds and draw.random() < 0.99:
         return draw.choice([handle for handle, kind in made.items() if kind in kinds])
     if isinstance(value, msgspec.Struct) and hint is not Span:
-        return type(value)(*(_fit(draw, h, getattr(value, n), made) for n, h in c.hints(type(value)).items()))
+        return type(value)(*(_fit(draw, h, getattr(value, n), made) for n, h in hints(type(value)).items()))
     if isinstance(value, tuple) and arguments:
-        hints = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
-        return tuple(_fit(draw, h, item, made) for h, item in zip(hints, value, strict=True))
+        each = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        return tuple(_fit(draw, h, item, made) for h, item in zip(each, value, strict=True))
     return value
 
 
@@ -254,10 +259,8 @@ def serve() -> None:
     while header := sys.stdin.buffer.read(LENGTH.size):
         data = sys.stdin.buffer.read(LENGTH.unpack(header)[0])
         host.begin()
-        try:
+        with contextlib.suppress(ProtocolError):  # refused in words
             host.run(buffers.decode(data))
-        except ProtocolError:
-            pass  # refused in words
         host.finish()
         host.end()
         count += 1

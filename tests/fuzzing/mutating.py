@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from types import NoneType
 from typing import Any, get_args
 
@@ -13,7 +14,9 @@ from glremote.protocol.stacks import Span
 
 INTERESTING = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 64, 127, 128, 255, 256, 1024, 65535, 65536, (1 << 20), (1 << 24))
 EDGES = tuple(
-    edge + near for power in (15, 16, 30, 31, 32, 47, 48, 53, 60, 62, 63) for edge in ((1 << power),) for near in (-1, 0, 1)
+    (1 << power) + near
+    for power in (15, 16, 30, 31, 32, 47, 48, 53, 60, 62, 63)
+    for near in (-1, 0, 1)
 )
 NUMBERS = (*INTERESTING, *EDGES, *(-number for number in (*INTERESTING[1:], *EDGES)))
 """Where widths end, and small ones."""
@@ -26,6 +29,12 @@ PIECES = (
 )  # fmt: skip
 """MessagePack that means something: numbers, nothing, containers and texts that claim to be long, not-a-number."""
 TEXTS = ("", "f1", "f2", "f4", "u4", "i1", "nu2", "4f", "2f 3f1/i", "3x4 f", "0", "<=", "RGBA", "²", "\0", "x" * 300)
+
+
+@cache
+def hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The fields of a command with their types, which take long to find out."""
+    return c.hints(kind)
 
 
 def bytes_gone_wrong(draw: random.Random, data: bytes, others: list[bytes]) -> bytes:
@@ -60,7 +69,7 @@ def number(draw: random.Random, hint: Any, value: int) -> int:
     found = draw.choice((value + draw.choice((-1, 1)), draw.choice(NUMBERS), -value, 2 * value, draw.randrange(40)))
     if hasattr(hint, "__metadata__"):
         meta = hint.__metadata__[0]
-        return min(max(found, meta.ge), meta.lt - 1)
+        return min(max(found, int(meta.ge)), int(meta.lt) - 1)
     return min(max(found, -(1 << 63)), (1 << 63) - 1)
 
 
@@ -103,12 +112,12 @@ def value_gone_wrong(draw: random.Random, hint: Any, value: Any) -> Any:
 
 def command_gone_wrong(draw: random.Random, command: Any) -> Any:
     """The same command with another value in one of its fields."""
-    hints = c.hints(type(command))
-    if not hints:
+    found = hints(type(command))
+    if not found:
         return command
-    name = draw.choice(list(hints))
-    fields = {field: getattr(command, field) for field in hints}
-    fields[name] = value_gone_wrong(draw, hints[name], fields[name])
+    name = draw.choice(list(found))
+    fields = {field: getattr(command, field) for field in found}
+    fields[name] = value_gone_wrong(draw, found[name], fields[name])
     return type(command)(**fields)
 
 

@@ -12,7 +12,7 @@ from glremote.protocol import messages as m
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.packing import Packer
 from glremote.protocol.session import CREDIT_BYTES, CREDIT_MESSAGES, Session
-from glremote.protocol.stacks import Stack
+from glremote.protocol.stacks import Offset, Stack
 
 from .mutating import NUMBERS, bytes_gone_wrong, value_gone_wrong
 from .record import CORPUS, read
@@ -65,7 +65,7 @@ class Sessions:
             fields = [offset, size, base, checksum]
             if draw.random() < 0.5:
                 at = draw.randrange(3)
-                hints = (m.Offset, m.Offset, m.Offset | None)
+                hints = (Offset, Offset, Offset | None)
                 fields[at] = value_gone_wrong(draw, hints[at], fields[at])
             if draw.random() < 0.6:
                 body = bytes_gone_wrong(draw, body, [data for _, data in self.packed if data])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def test_a_peer_that_minds_no_credit_is_refused() -> None:
 def test_credit_comes_back_as_buffers_are_done() -> None:
     session = Session(Stack(1 << 12), Stack(1 << 12))
     for number in range(1, 3 * CREDIT_MESSAGES):
-        ((message, _),) = session.receive(messages.encode(messages.Buffer(number, 0), b"\x90") + b"\x90")
+        ((_, _),) = session.receive(messages.encode(messages.Buffer(number, 0), b"\x90") + b"\x90")
         if number > 100:
             session.done(number - 100)
     assert session.given == 3 * CREDIT_MESSAGES - 1
