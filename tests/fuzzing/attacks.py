@@ -1,7 +1,7 @@
 """Command buffers that would have moderngl or the driver go to memory that is not theirs, each under its name.
 
-Each is run by a worker's interpreter on a real context, in a process of its own: `python -m tests.fuzzing.attacks NAME`
-prints what the last command came to. tests/fuzzing/test_attacks.py says what that must be.
+They are run by a worker's interpreter on a real context, in a process of its own: `python -m tests.fuzzing.attacks`
+prints what each came to, and ends at the first that breaks it. tests/fuzzing/test_attacks.py says what that must be.
 """
 
 from __future__ import annotations
@@ -113,13 +113,16 @@ ATTACKS: dict[str, Callable[[], Sequence[c.Command]]] = {
 }  # fmt: skip
 
 
-def main(name: str) -> None:
-    """Run one on a host of its own, and print what its last command came to: an exception's type, or its answer."""
+def main(names: Sequence[str]) -> None:
+    """Run some, or all, and print a line for each: its name and what its last command came to."""
     host = Host()
-    outcome = host.run(list(ATTACKS[name]()))
-    host.finish()
-    print(outcome)
+    for name in names or ATTACKS:
+        outcome = host.run(list(ATTACKS[name]()))
+        host.finish()
+        host.end()
+        host.begin()
+        print(f"{name}: {outcome}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])
