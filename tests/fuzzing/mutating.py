@@ -32,9 +32,13 @@ TEXTS = ("", "f1", "f2", "f4", "u4", "i1", "nu2", "4f", "2f 3f1/i", "3x4 f", "0"
 
 
 @cache
-def hints(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The fields of a command with their types, which take long to find out."""
+def _hints(kind: Any) -> dict[str, Any]:
     return c.hints(kind)
+
+
+def hints(kind: Any) -> dict[str, Any]:
+    """The fields of a command with their types, which take long to find out."""
+    return _hints(kind)
 
 
 def bytes_gone_wrong(draw: random.Random, data: bytes, others: list[bytes]) -> bytes:
