@@ -26,7 +26,7 @@ VERSION = 2
 LARGEST_BODY = 1 << 20
 LARGEST_HEAD = 0xFFFF
 LARGEST_PACKET = 4 << 20
-"""A packet that is not a single message is never longer than this."""
+"""A packet is never longer than this; a message is shorter by far."""
 
 Bytes = bytes | bytearray | memoryview
 Number = Annotated[int, msgspec.Meta(ge=1, lt=1 << 53)]
@@ -188,6 +188,8 @@ def encode(message: Message, body: Bytes = b"") -> bytes:
 
 def decode(packet: Bytes) -> list[tuple[Any, memoryview]]:
     """The messages of a packet, each with its body (a view of the packet)."""
+    if len(packet) > LARGEST_PACKET:
+        raise ProtocolError(f"a packet of {len(packet)} bytes; the greatest has {LARGEST_PACKET}")
     found: list[tuple[Any, memoryview]] = []
     view, at, end, size = memoryview(packet), 0, len(packet), _LENGTHS.size
     try:

@@ -33,25 +33,28 @@ class LimitExceeded(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Of one session."""
+    """Of one session; 0 is any.
+
+    Unless it is told otherwise a host lets OpenGL say what is too large, in its own words.
+    """
 
     objects: int = 1_000_000
     """Objects that exist at once; one that is forgotten and was not released exists in OpenGL."""
-    memory: int = 8 << 30
+    memory: int = 0
     """Bytes of all objects together, as estimated here."""
-    object_bytes: int = 2 << 30
+    object_bytes: int = 0
     """Bytes of one object."""
     source_bytes: int = 1 << 20
     """Bytes of one program's sources."""
     buffer_seconds: float = 60.0
-    """Seconds that one command buffer may take, its reads and programs included; 0: any."""
+    """Seconds that one command buffer may take, its reads and programs included."""
     idle_seconds: float = 0.0
-    """Seconds without a word from its client after which a session ends; 0: any."""
+    """Seconds without a word from its client after which a session ends."""
 
     def check(self, name: str, asked: int, what: str) -> None:
         """LimitExceeded where more is asked than the limit of this name."""
         limit = getattr(self, name)
-        if asked > limit:
+        if limit and asked > limit:
             raise LimitExceeded(f"{name.replace('_', '-')} is limited to {limit} here, and {what} asks for {asked}")
 
 
