@@ -115,10 +115,11 @@ class Relay:
     def _take(self, data: bytes) -> tuple[bytes, Fault | None]:
         """What of it is delivered before the next fault, and that if it is due then."""
         with self._state:
-            self._state.wait_for(lambda: time.monotonic() >= self._stalled_until, self._stalled_until - time.monotonic())
+            while (left := self._stalled_until - time.monotonic()) > 0:
+                self._state.wait(left)
             self._delivering += 1
-            left = self._due[0].after - self.delivered if self._due else len(data) + 1
-            if left > len(data):
+            room = self._due[0].after - self.delivered if self._due else len(data) + 1
+            if room > len(data):
                 self.delivered += len(data)
                 return data, None
             self.delivered = 0
@@ -126,7 +127,7 @@ class Relay:
             self.happened.append(fault)
             if fault.stall:
                 self._stalled_until = time.monotonic() + fault.stall
-            return data[: max(left, 0)], fault
+            return data[: max(room, 0)], fault
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed

@@ -51,7 +51,7 @@ from glremote.protocol.stacks import ALIGNMENT, Stack
 
 from . import ending
 from .devices import Traffic
-from .opening import GREETING_TIMEOUT, greet, tell
+from .opening import GREETING_TIMEOUT, greet, prove, tell
 from .road import Connector, Road
 from .waiting import CriticalSections, Pending
 
@@ -442,9 +442,10 @@ class RemoteDevice:
         deadline = time.monotonic() + self.greeting.grace
         pause = 0.05
         why = "the connection broke"
+        prove_ = functools.partial(prove, host=self.host, key=self.greeting.key)
         while self.lost is None:
             try:
-                link = self.road.another(self.greeting.session)
+                link = self.road.another(self.greeting.session, prove_)
                 if lifeline:
                     self.road.lifeline = link
                     return

@@ -73,7 +73,7 @@ class Worker:
 
     def __init__(self, port: Port, make_context: MakeContext, door: Door | None = None) -> None:
         self.port = port
-        self.name, self.grace = "", 0.0
+        self.name, self.grace, self.key = "", 0.0, b""
         self.door = door
         if door is None:
             self.session = Session(writes=Stack(STACK_SIZE), reads=Stack(STACK_SIZE))
@@ -148,8 +148,8 @@ class Worker:
             if not self.port.near:
                 self.session.disconnect()
             if event.data:
-                self.name, grace = bytes(event.data).decode().split()
-                self.grace = float(grace)
+                self.name, grace, key = bytes(event.data).decode().split()
+                self.grace, self.key = float(grace), bytes.fromhex(key)
 
     def _message(self, message: Any) -> None:
         if isinstance(message, Hello) and not self._greeted:
@@ -184,6 +184,7 @@ class Worker:
             self.grace,
             self.driver,
             None if self.door is None else self.door.offer,
+            self.key,
         )
         self._reply(answer)
         if isinstance(answer, Refused):

@@ -1,6 +1,7 @@
 """`make soak-breaking`: a session whose link is cut and stalled at bytes by chance, until it is interrupted.
 
-The exit status is 1 at the first round that comes to another digest than undisturbed, or whose buffers did not run once.
+It ends with status 1 at the first round that comes to another digest than undisturbed, or whose buffers did not run
+once.
 """
 
 from __future__ import annotations

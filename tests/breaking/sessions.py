@@ -114,5 +114,6 @@ class BreakingSession:
         happened = len(self.relay.happened)
         self.faults += happened
         assert digest == self.digest, f"{faults}: another digest than undisturbed"
-        assert counted == STEPS * self.program.rounds, f"{faults}: {counted} buffers ran, of {self.program.rounds} rounds"
+        sent = STEPS * self.program.rounds
+        assert counted == sent, f"{faults}: {counted} buffers ran, and {sent} were sent"
         return happened

@@ -185,13 +185,14 @@ class Gateway:
             session = self._sessions.get(name)
             if session is None:  # it ended in this moment; coming again, the client is told why
                 return
-        elif self._closing:
+            await session.resume(connection)
             return
-        else:
-            session = Session(self, next(self._numbers))
-            self._sessions[session.name] = session
-            self._keep(session.task)
-            log.info("%s began", session.label)
+        if self._closing:
+            return
+        session = Session(self, next(self._numbers))
+        self._sessions[session.name] = session
+        self._keep(session.task)
+        log.info("%s began", session.label)
         await session.carry_up(connection)
 
     def forget(self, session: Session, reason: str) -> None:
