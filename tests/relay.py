@@ -39,7 +39,7 @@ FAST = Line(0.0, float("inf"))
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens behind so many bytes: a cut, or for `stall` seconds nothing is delivered."""
+    """What happens behind so many bytes: a cut, or the connections that there are deliver nothing for `stall` seconds."""
 
     after: int
     stall: float = 0.0
@@ -61,6 +61,7 @@ class Relay:
         self._sockets: list[socket.socket] = []
         self._state = threading.Condition()
         self._delivering = 0
+        self._stalled: list[socket.socket] = []
         self._stalled_until = 0.0
 
     def __enter__(self) -> Relay:
@@ -94,7 +95,7 @@ class Relay:
     def deliver(self, sink: socket.socket, data: bytes) -> None:
         """Deliver what has arrived, as far as the faults let it. Raises OSError when the connection is cut."""
         while data:
-            piece, fault = self._take(data)
+            piece, fault = self._take(sink, data)
             try:
                 sink.sendall(piece)
             finally:
@@ -112,10 +113,10 @@ class Relay:
                 self.cut()
                 raise ConnectionAbortedError("cut")
 
-    def _take(self, data: bytes) -> tuple[bytes, Fault | None]:
+    def _take(self, sink: socket.socket, data: bytes) -> tuple[bytes, Fault | None]:
         """What of it is delivered before the next fault, and that if it is due then."""
         with self._state:
-            while (left := self._stalled_until - time.monotonic()) > 0:
+            while sink in self._stalled and (left := self._stalled_until - time.monotonic()) > 0:
                 self._state.wait(left)
             self._delivering += 1
             room = self._due[0].after - self.delivered if self._due else len(data) + 1
@@ -126,7 +127,7 @@ class Relay:
             fault = self._due.popleft()
             self.happened.append(fault)
             if fault.stall:
-                self._stalled_until = time.monotonic() + fault.stall
+                self._stalled, self._stalled_until = list(self._sockets), time.monotonic() + fault.stall
             return data[: max(room, 0)], fault
 
     def _accept(self) -> None:

@@ -14,6 +14,7 @@ import contextlib
 import functools
 import itertools
 import logging
+import math
 import operator
 import threading
 import time
@@ -376,6 +377,9 @@ class RemoteDevice:
             self._start_reconnecting()
         if not self._session.connected:
             return Watch(due=due)
+        for one in (link, lifeline):
+            if one is not None and (beat := one.keep_alive()) is not None:
+                due = beat if due is None else min(due, beat)
         descriptor = link.fileno()
         writing = (descriptor,) if link.has_unsent else ()
         leased = self._leased_until - time.monotonic()
@@ -449,8 +453,9 @@ class RemoteDevice:
                 if lifeline:
                     self.road.lifeline = link
                     return
-                if self._resume_over(link, deadline):
+                if self._resume_over(link):
                     return
+                deadline = time.monotonic() + self.greeting.grace  # the host has seen us
             except NotAdmitted as error:
                 self._lose(DeviceLost(f"the session is gone: {error}"))
                 return
@@ -463,12 +468,16 @@ class RemoteDevice:
                 time.sleep(pause)
             pause = min(2 * pause, 2.0)
 
-    def _resume_over(self, link: Link, deadline: float) -> bool:
-        """Resume the session over a link; whether it could be, which it also could not when it is lost meanwhile."""
+    def _resume_over(self, link: Link, deadline: float = math.inf) -> bool:
+        """Resume the session over a link; whether it could be, which it also could not when it is lost meanwhile.
+
+        A worker that is busy answers late: only a link that breaks or stalls ends it.
+        """
         try:
             tell(link, Resume(self._session.applied))
             while self.lost is None and time.monotonic() < deadline:
-                packets = link.receive(0.5)
+                packets = link.receive(0.2)
+                link.keep_alive()
                 with self._lock:
                     for packet in packets:
                         self._take(packet)

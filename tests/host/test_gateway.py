@@ -469,6 +469,20 @@ def test_a_client_that_gives_no_sign_of_life_is_cut_off(start: Callable[..., Hos
     assert again.hello()["events"] == [1, 2, 1]
 
 
+def test_a_client_that_only_pings_gives_a_sign_of_life(start: Callable[..., Host]) -> None:
+    """Its answers to our pings may be late, behind what else is on its way."""
+    host = start(constants={"PING_INTERVAL": 0.1, "PING_TIMEOUT": 0.5})
+    client = host()
+    client.hello()
+    client.link.keepalive = 0.1
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline:
+        client.link._unanswered = 0  # we do not read, and it is not stalled
+        client.link.keep_alive()
+        time.sleep(0.05)
+    assert client.hello()["events"] == [1]
+
+
 # --- resuming
 
 

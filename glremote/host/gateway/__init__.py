@@ -29,7 +29,7 @@ from websockets.http11 import Request, Response
 from glremote.link.websocket import PATH, SESSION_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
-from .sessions import CLOSE_TIMEOUT, Session
+from .sessions import CLOSE_TIMEOUT, Connection, Session
 from .workers import Options, Worker, WorkerFailed
 
 __all__ = ["Gateway", "Options", "WorkerFailed", "run", "serve"]
@@ -71,6 +71,7 @@ class Gateway:
             self.options.bind,
             self.options.port,
             process_request=self._admit,
+            create_connection=Connection,
             compression=None,
             server_header="glremote",
             open_timeout=OPEN_TIMEOUT,

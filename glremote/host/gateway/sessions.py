@@ -20,6 +20,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from glremote.host.port import Is, PortClosed
+from glremote.link.websocket import KEEPALIVE
 from glremote.protocol import proof
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import VERSION, Challenge, Lost, Proof, Refused, decode, encode
@@ -33,13 +34,24 @@ log = logging.getLogger("glremote.host")
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that a client may take to take leave; then the connection is cut."""
-PING_INTERVAL = 20.0
-PING_TIMEOUT = 60.0
-"""Seconds without a sign of life; generous, since a client may be busy in a call that holds its interpreter lock."""
+PING_INTERVAL = KEEPALIVE
+PING_TIMEOUT = 15.0
+"""Seconds without a sign of life. A client that is stopped for longer, as a whole, comes back within the grace time."""
 
 
 PROOF_TIMEOUT = 10.0
 """Seconds that a client has to prove that the session is its own."""
+
+
+class Connection(ServerConnection):
+    """Knows when anything came last, be it only a ping or a part of a packet."""
+
+    heard = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self.heard = self.loop.time()
+        super().data_received(data)
 
 
 class Session:
@@ -212,19 +224,22 @@ class Session:
 
     async def _ping(self, connection: ServerConnection) -> None:
         """Cut a connection that gives no sign of life; not one that we do not read because its worker is busy."""
+        assert isinstance(connection, Connection)
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PING_INTERVAL)
             try:
-                async with asyncio.timeout(PING_TIMEOUT):
-                    await (await connection.ping())
+                async with asyncio.timeout(PING_TIMEOUT):  # it waits where the client does not read
+                    await connection.ping()
             except ConnectionClosed:
                 return
             except TimeoutError:
-                if self._reading_since is not None and loop.time() - self._reading_since >= PING_TIMEOUT:
-                    log.info("%s: no sign of life from its client for %g s", self.label, PING_TIMEOUT)
-                    connection.transport.abort()
-                    return
+                pass
+            since = self._reading_since
+            if since is not None and loop.time() - max(since, connection.heard) >= PING_TIMEOUT:
+                log.warning("%s: no sign of life from its client for %g s", self.label, PING_TIMEOUT)
+                connection.transport.abort()
+                return
 
 
 async def _proof(connection: ServerConnection) -> Proof:
