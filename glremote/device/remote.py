@@ -32,6 +32,7 @@ from glremote.protocol.errors import (
     Error,
     Inherited,
     LinkError,
+    NobodyListens,
     NotAdmitted,
     ProtocolError,
 )
@@ -61,6 +62,8 @@ log = logging.getLogger("glremote")
 _DONE = operator.attrgetter("done")
 GOODBYE_TIMEOUT = 2.0
 """Seconds for what is not yet sent when the session ends."""
+REFUSED = 0.3
+"""Seconds for which nobody listens at the host's port; then the gateway is no more, and its sessions have ended too."""
 LEASE = 0.02
 """Seconds for which the pump leaves a link to the caller that last waited on it."""
 
@@ -445,7 +448,7 @@ class RemoteDevice:
         """Connect again, with backoff, for as long as the host keeps the session. The caller holds `_receiving`."""
         deadline = time.monotonic() + self.greeting.grace
         pause = 0.05
-        why = "the connection broke"
+        why, refused_since = "the connection broke", math.inf
         prove_ = functools.partial(prove, host=self.host, key=self.greeting.key)
         while self.lost is None:
             try:
@@ -461,6 +464,11 @@ class RemoteDevice:
                 return
             except LinkError as error:
                 why = str(error)
+                if not isinstance(error, NobodyListens):
+                    refused_since = math.inf
+                elif time.monotonic() - (refused_since := min(refused_since, time.monotonic())) >= REFUSED:
+                    self._lose(DeviceLost(f"the host has ended, and the session with it: {why}"))
+                    return
             if time.monotonic() + pause > deadline:
                 self._lose(DeviceLost(f"not resumed within {self.greeting.grace:.0f} s: {why}"))
                 return

@@ -20,7 +20,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import WebSocketURI, parse_uri
 
-from glremote.protocol.errors import HostUnreachable, NotAdmitted
+from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
@@ -150,7 +150,8 @@ def _open(url: str, uri: WebSocketURI, context: ssl.SSLContext | None, timeout: 
         raise HostUnreachable(f"{url}: no secure connection: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise HostUnreachable(
+        kind = NobodyListens if isinstance(error, ConnectionRefusedError) else HostUnreachable
+        raise kind(
             f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
         ) from None
 
