@@ -39,7 +39,7 @@ FAST = Line(0.0, float("inf"))
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens behind so many bytes: a cut, or the connections that there are deliver nothing for `stall` seconds."""
+    """What happens behind so many bytes: a cut, or the present connections deliver nothing for `stall` seconds."""
 
     after: int
     stall: float = 0.0

@@ -330,7 +330,7 @@ class RemoteDevice:
         except LinkBroken as error:
             if self._closing:
                 return
-            log.warning("%s: %s; connecting the lifeline again", self.host, error)
+            log.warning("%s: %s; connecting the lifeline again", self.host, str(error))  # no frames for who keeps logs
             with self._lock:
                 self.road.lose_lifeline()
             pump().poke()
@@ -417,7 +417,7 @@ class RemoteDevice:
         with self._lock:
             if not self._session.connected or self.lost is not None:
                 return
-            log.warning("%s: %s; resuming", self.host, error)
+            log.warning("%s: %s; resuming", self.host, str(error))
             self._session.disconnect()
             self.road.fall_back()
         pump().poke()

@@ -229,7 +229,7 @@ class Link:
             self._poller, self._polled = poller, wanted
 
     def keep_alive(self) -> float | None:
-        """Give a sign of life when it is due, and break a link that has stalled; seconds until it is to be called again.
+        """Give a sign of life when it is due, break a link that has stalled; seconds until it is to be called again.
 
         It has stalled when nothing came for several signs of ours, and nothing is there that we have not taken. That
         the link broke shows in `receive`.

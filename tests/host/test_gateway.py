@@ -351,6 +351,23 @@ def test_a_session_without_a_connection_gives_its_place_away(start: Callable[...
         host(name)
 
 
+def test_the_session_that_lacks_its_connection_longest_gives_its_place_away(
+    start: Callable[..., Host], tmp_path: Path
+) -> None:
+    host = start(max_sessions=3)
+    clients = [host() for _ in range(3)]
+    names = [client.hello()["name"] for client in clients]
+    for number in (2, 0):  # the last that began is the first to lose its connection
+        gone = tmp_path / f"gone {number}"
+        assert clients[number].ask(b"note %s" % os.fsencode(gone)) == b"noted"
+        clients[number].link.close()
+        eventually(gone.exists)
+    assert host().ask(b"a new one") == b"a new one"
+    with pytest.raises(NotAdmitted, match="needed its place"):
+        host(names[2])
+    assert host(names[0]).ask(b"still here") == b"still here"
+
+
 def test_a_crowd_gets_no_more_places_than_there_are(start: Callable[..., Host]) -> None:
     host = start(max_sessions=3)
     admitted: list[Client] = []

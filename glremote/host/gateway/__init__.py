@@ -169,15 +169,17 @@ class Gateway:
         return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why else "")
 
     def _has_place(self) -> bool:
-        """Whether another session may begin; one that has no connection gives its place away, the oldest first."""
+        """Whether another session may begin; of those without a connection, the one that lacks it longest gives its
+        place away."""
         if len(self._sessions) < self.options.max_sessions:
             return True
-        for session in self._sessions.values():
-            if session.connection is None:
-                self.forget(session, why := "it had no connection, and a new session needed its place")
-                session.end(why)
-                return True
-        return False
+        detached = [session for session in self._sessions.values() if session.connection is None]
+        if not detached:
+            return False
+        session = min(detached, key=lambda session: session.detached)
+        self.forget(session, why := "it had no connection, and a new session needed its place")
+        session.end(why)
+        return True
 
     async def _connected(self, connection: ServerConnection) -> None:
         """A websocket is open: its whole life."""

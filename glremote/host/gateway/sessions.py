@@ -64,6 +64,8 @@ class Session:
         self.label = f"session {number}"
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
+        self.detached = 0.0
+        """When it lost its connection."""
         self._gateway = gateway
         self._worker: Worker | None = None
         self._started = asyncio.Event()
@@ -206,7 +208,7 @@ class Session:
         """The connection is gone; the session stays for the grace time, if a client can know of it at all."""
         if self.connection is not connection or self._reason is not None:
             return
-        self.connection = None
+        self.connection, self.detached = None, asyncio.get_running_loop().time()
         grace = self._gateway.options.grace if self._known else 0.0
         why = f"nobody came back to it within {grace:g} s"
         self._expiry = asyncio.get_running_loop().call_later(grace, self.end, why)
