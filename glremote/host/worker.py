@@ -81,7 +81,7 @@ class Worker:
         set_timer: Callable[[float], Any] = lambda seconds: None,
     ) -> None:
         self.port = port
-        self.name, self.grace = "", 0.0
+        self.name, self.grace, self.key = "", 0.0, b""
         self.door = door
         if door is None:
             self.session = Session(writes=Stack(STACK_SIZE), reads=Stack(STACK_SIZE))
@@ -168,8 +168,8 @@ class Worker:
             if not self.port.near:
                 self.session.disconnect()
             if event.data:
-                self.name, grace = bytes(event.data).decode().split()
-                self.grace = float(grace)
+                self.name, grace, key = bytes(event.data).decode().split()
+                self.grace, self.key = float(grace), bytes.fromhex(key)
 
     def _message(self, message: Any) -> None:
         if isinstance(message, Hello) and not self._greeted:
@@ -204,6 +204,7 @@ class Worker:
             self.grace,
             self.driver,
             None if self.door is None else self.door.offer,
+            self.key,
         )
         self._reply(answer)
         if isinstance(answer, Refused):

@@ -20,7 +20,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import WebSocketURI, parse_uri
 
-from glremote.protocol.errors import HostUnreachable, NotAdmitted
+from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
@@ -32,6 +32,8 @@ REFUSALS = (401, 403, 404, 410, 503)
 """How a gateway refuses; the body says why."""
 CONNECT_TIMEOUT = 4.0
 """Seconds from nothing to an open websocket."""
+KEEPALIVE = 5.0
+"""Seconds between two signs of life, which either side gives for itself: websocket pings."""
 log = logging.getLogger("glremote.websockets")
 # Below this websockets tells of every frame, and of the header with the token: nothing for the program's own log.
 log.setLevel(logging.WARNING)
@@ -68,6 +70,12 @@ class WebSocketCodec:
         if not packets and self._protocol.state is not State.OPEN:
             raise LinkBroken(f"the host closed the websocket: {_closing(self._protocol)}")
         return packets, reply
+
+    def beat(self) -> Sequence[Bytes]:
+        if self._protocol.state is not State.OPEN:
+            return ()
+        self._protocol.send_ping(b"")
+        return [piece for piece in self._protocol.data_to_send() if piece]
 
 
 def _closing(protocol: ClientProtocol) -> str:
@@ -111,6 +119,7 @@ def connect(
         sock.close()
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
+    link.keepalive = KEEPALIVE
     link.distance = time.monotonic() - began
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
@@ -141,7 +150,8 @@ def _open(url: str, uri: WebSocketURI, context: ssl.SSLContext | None, timeout: 
         raise HostUnreachable(f"{url}: no secure connection: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise HostUnreachable(
+        kind = NobodyListens if isinstance(error, ConnectionRefusedError) else HostUnreachable
+        raise kind(
             f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
         ) from None
 

@@ -81,6 +81,7 @@ def main(target: str, inputs: int, seconds: float, seed: int) -> None:
     for name in TARGETS if target == "all" else (target,):
         _, finds = fuzz(name, inputs, seconds, seed, click.echo)
         for data in finds:
+            FINDS.mkdir(exist_ok=True)
             path = FINDS / f"{name}-{hashlib.sha256(data).hexdigest()[:12]}"
             path.write_bytes(data)
             click.echo(f"kept as {path}")

@@ -29,7 +29,7 @@ from websockets.http11 import Request, Response
 from glremote.link.websocket import PATH, SESSION_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
-from .sessions import CLOSE_TIMEOUT, Session
+from .sessions import CLOSE_TIMEOUT, Connection, Session
 from .workers import Options, Worker, WorkerFailed
 
 __all__ = ["Gateway", "Options", "WorkerFailed", "run", "serve"]
@@ -71,6 +71,7 @@ class Gateway:
             self.options.bind,
             self.options.port,
             process_request=self._admit,
+            create_connection=Connection,
             compression=None,
             server_header="glremote",
             open_timeout=OPEN_TIMEOUT,
@@ -168,15 +169,17 @@ class Gateway:
         return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why else "")
 
     def _has_place(self) -> bool:
-        """Whether another session may begin; one that has no connection gives its place away, the oldest first."""
+        """Whether another session may begin; of those without a connection, the one that lacks it longest gives its
+        place away."""
         if len(self._sessions) < self.options.max_sessions:
             return True
-        for session in self._sessions.values():
-            if session.connection is None:
-                self.forget(session, why := "it had no connection, and a new session needed its place")
-                session.end(why)
-                return True
-        return False
+        detached = [session for session in self._sessions.values() if session.connection is None]
+        if not detached:
+            return False
+        session = min(detached, key=lambda session: session.detached)
+        self.forget(session, why := "it had no connection, and a new session needed its place")
+        session.end(why)
+        return True
 
     async def _connected(self, connection: ServerConnection) -> None:
         """A websocket is open: its whole life."""
@@ -185,13 +188,14 @@ class Gateway:
             session = self._sessions.get(name)
             if session is None:  # it ended in this moment; coming again, the client is told why
                 return
-        elif self._closing:
+            await session.resume(connection)
             return
-        else:
-            session = Session(self, next(self._numbers))
-            self._sessions[session.name] = session
-            self._keep(session.task)
-            log.info("%s began", session.label)
+        if self._closing:
+            return
+        session = Session(self, next(self._numbers))
+        self._sessions[session.name] = session
+        self._keep(session.task)
+        log.info("%s began", session.label)
         await session.carry_up(connection)
 
     def forget(self, session: Session, reason: str) -> None:
