@@ -40,6 +40,7 @@ LAYERS: dict[str, set[str]] = {
     "host.gl": set(),
     "host.keeping": {"protocol"},
     "host.zeroing": set(),
+    "host.walls": set(),
     # the client's side; version is a constant, which a greeting tells
     "device": {"protocol", "link", "images"},
     "recording": {"protocol", "link", "images"},
@@ -67,7 +68,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
-    "platformdirs": ("recording",),
+    "platformdirs": ("recording", "host.walls"),
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),
