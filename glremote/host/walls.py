@@ -124,15 +124,14 @@ def _allow(ruleset: int, paths: Iterable[str], access: int) -> None:
 
 
 def _installation() -> Iterator[str]:
-    """Python's folders and ours; a home as a whole is none of them, even where sys.path names it."""
+    """Python, and the modules that are imported by now; not the folders they lie in, which may be anybody's."""
+    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    for name, module in list(sys.modules.items()):
+        if "." not in name and (file := getattr(module, "__file__", None)):
+            path = Path(file)
+            yield str(path.parent if path.stem == "__init__" else path)
     package = Path(__file__).parent.parent
-    yield str(package)
     yield from (str(entry.resolve()) for entry in package.iterdir() if entry.is_symlink())
-    home = os.path.realpath(os.path.expanduser("~"))
-    for folder in (sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path):
-        real = os.path.realpath(folder)
-        if folder and os.path.commonpath((real, home)) != real:
-            yield real
 
 
 def _named_by_variables() -> Iterator[str]:

@@ -371,6 +371,9 @@ NO_EGL = (
 )
 
 
+NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
+
+
 def main(arguments: list[str]) -> int:
     """`python -m glremote.host.worker --fd N [--device-index I] [--cache DIR]`: serve one session.
 
@@ -382,7 +385,11 @@ def main(arguments: list[str]) -> int:
     cache = options.get("--cache")
     if cache is not None:
         walls.keep_in(Path(cache))
-        walls.forbid_files(Path(cache))
+        try:
+            walls.forbid_files(Path(cache))
+        except OSError as error:
+            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
+            return 4
     door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
@@ -393,7 +400,12 @@ def main(arguments: list[str]) -> int:
         port.close()
         return 3
     if cache is not None:
-        walls.forbid_calls()
+        try:
+            walls.forbid_calls()
+        except OSError as error:
+            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
+            port.close()
+            return 4
     try:
         port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
         worker.run()

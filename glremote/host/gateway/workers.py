@@ -201,7 +201,7 @@ class Worker:
 
     async def _watch_memory(self, most: int) -> None:
         """Kill the process when it holds more memory than it may. Address-space limits would break GPU drivers."""
-        while (held := resident(self._process.pid)) <= most * 1_000_000:
+        while not self.alive or (held := resident(self._process.pid)) <= most * 1_000_000:
             await asyncio.sleep(LOOKING)
         self._ended_for = (
             f"the worker process held {held // 1_000_000} MB of memory, and may hold {most}; "
