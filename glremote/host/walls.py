@@ -20,6 +20,7 @@ import platform
 import struct
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache as cached
 from pathlib import Path
 
 CACHE_LIMIT = 256 << 20
@@ -125,13 +126,17 @@ def _allow(ruleset: int, paths: Iterable[str], access: int) -> None:
 
 def _installation() -> Iterator[str]:
     """Python, and the modules that are imported by now; not the folders they lie in, which may be anybody's."""
-    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    yield from prefixes
+    within = tuple(os.path.join(prefix, "") for prefix in prefixes)
     for name, module in list(sys.modules.items()):
-        if "." not in name and (file := getattr(module, "__file__", None)):
-            path = Path(file)
-            yield str(path.parent if path.stem == "__init__" else path)
-    package = Path(__file__).parent.parent
-    yield from (str(entry.resolve()) for entry in package.iterdir() if entry.is_symlink())
+        file = None if "." in name else getattr(module, "__file__", None)
+        if file and not file.startswith(within):
+            folder, base = os.path.split(file)
+            yield folder if base.startswith("__init__.") else file
+    for entry in os.scandir(os.path.dirname(os.path.dirname(__file__))):
+        if entry.is_symlink():
+            yield os.path.realpath(entry.path)
 
 
 def _named_by_variables() -> Iterator[str]:
@@ -280,8 +285,11 @@ def _no_new_privileges() -> None:
     _checked(_library().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
 
 
+@cached
 def _library() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.syscall.restype = ctypes.c_long
+    return library
 
 
 def _bytes(data: bytes) -> ctypes.Array[ctypes.c_char]:
@@ -289,10 +297,8 @@ def _bytes(data: bytes) -> ctypes.Array[ctypes.c_char]:
 
 
 def _system_call(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
-    library = _library()
-    library.syscall.restype = ctypes.c_long
     given = (ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
-    outcome: int = library.syscall(ctypes.c_long(number), *given)
+    outcome: int = _library().syscall(ctypes.c_long(number), *given)
     return outcome
 
 
