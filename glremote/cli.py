@@ -21,15 +21,19 @@ import runpy
 import secrets
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .protocol.errors import Error
+
+if TYPE_CHECKING:
+    from .host import gateway
 
 HELP = {"help_option_names": ["-h", "--help"]}
 REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -146,6 +150,28 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     help="What each session may use: objects, memory, object-bytes, source-bytes (k, m and g are units), "
     "buffer-seconds, idle-seconds. Can be given again.",
 )
+@click.option(
+    "--worker-memory",
+    metavar="MB",
+    type=click.IntRange(1),
+    default=8192,
+    show_default=True,
+    help="A context whose worker process holds more memory is ended.",
+)
+@click.option(
+    "--cache",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where drivers keep their native code, a folder for each token.  [default: glremote/drivers in this user's "
+    "folder for caches; for a token that is made for the run, one that goes with it]",
+)
+@click.option(
+    "--no-walls",
+    "walls",
+    flag_value=False,
+    default=True,
+    help="Let workers do whatever this user may do, for a driver that cannot work otherwise.",
+)
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
     """Serve this machine's GPU to glremote programs.
@@ -157,11 +183,36 @@ def serve(**given: Any) -> None:
 
     token = read_token(given.pop("token_file"))
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
-    options = gateway.Options(token=token or secrets.token_urlsafe(24), lifeline=lifeline, **given)
+    with contextlib.ExitStack() as stack:
+        stays = token is not None and lifeline is None
+        given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
+        options = gateway.Options(token=token or secrets.token_urlsafe(24), lifeline=lifeline, **given)
+        _serve(options, token is None)
+
+
+def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:
+    """The folder for the cache folders, and None for no walls; what the walls cannot hold off is said."""
+    from .host.walls import caches, missing
+
+    if not walls:
+        _tell("Warning: workers have no walls: a driver that is led astray can do whatever this user may do.")
+        return None
+    for line in missing():
+        _tell(f"Warning: {line}.")
+    if given is not None:
+        return given.absolute()
+    if stays:
+        return caches()
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glremote-", ignore_cleanup_errors=True)))
+
+
+def _serve(options: gateway.Options, token_is_new: bool) -> None:
+    from .host import gateway
+
     logging.basicConfig(level=logging.INFO, format="%(message)s")
 
     def ready(url: str) -> None:
-        if token is None:
+        if token_is_new:
             _tell(f"The token, which was made for this run: {options.token}")
             _tell(f"On a client:  export GLREMOTE_TOKEN={options.token}")
             _tell(f"              glremote run --host {url} program.py")

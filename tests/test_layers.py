@@ -43,12 +43,13 @@ LAYERS: dict[str, set[str]] = {
     "host.gl": set(),
     "host.keeping": {"protocol"},
     "host.zeroing": set(),
+    "host.walls": set(),
     # the client's side; version is a constant, which a greeting tells
     "device": {"protocol", "link", "images"},
     "recording": {"protocol", "link", "images"},
     "instance": {"device", "recording", "version"},
     # the host's side: link, and the interpreter's package
-    "host": {"link", "host.interpreter", "version"},
+    "host": {"link", "host.interpreter", "host.walls", "version"},
     # the public front, and what is built on it
     "front": {"instance"},
     "running": {"instance"},
@@ -70,7 +71,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
-    "platformdirs": ("recording",),
+    "platformdirs": ("recording", "host.walls"),
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import moderngl
@@ -44,6 +45,7 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
+from . import walls
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .limits import Limits, Watchdog, alarm, read
@@ -376,9 +378,13 @@ def _shortened(text_: str) -> str:
     return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
+LIBRARIES = {"libgl": "libGL.so.1", "libegl": "libEGL.so.1"} if sys.platform == "linux" else {}
+"""By the names that all systems have for them: glcontext's own search for them starts programs."""
+
+
 def make_context(require: int, device_index: int | None = None) -> tuple[Any, int]:
     """A fresh EGL context: moderngl's C object, and its version as 330 or 450."""
-    settings: dict[str, Any] = {} if device_index is None else {"device_index": device_index}
+    settings: dict[str, Any] = dict(LIBRARIES) if device_index is None else LIBRARIES | {"device_index": device_index}
     context, version_code = mgl.create_context(glversion=require, mode="standalone", backend="egl", **settings)
     return context, version_code
 
@@ -389,11 +395,25 @@ NO_EGL = (
 )
 
 
+NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
+
+
 def main(arguments: list[str]) -> int:
-    """Serve one session through an inherited socket: `worker.py --fd N [--device-index I] [--limits TEXT]`."""
+    """`python -m glremote.host.worker --fd N [--device-index I] [--limits TEXT] [--cache DIR]`: serve one session.
+
+    It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
+    """
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
+    cache = options.get("--cache")
+    if cache is not None:
+        walls.keep_in(Path(cache))
+        try:
+            walls.forbid_files(Path(cache))
+        except OSError as error:
+            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
+            return 4
     door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
@@ -405,6 +425,13 @@ def main(arguments: list[str]) -> int:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
         port.close()
         return 3
+    if cache is not None:
+        try:
+            walls.forbid_calls()
+        except OSError as error:
+            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
+            port.close()
+            return 4
     try:
         port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
         worker.run()
