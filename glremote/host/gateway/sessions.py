@@ -20,6 +20,7 @@ from websockets.frames import CloseCode
 from glremote.host.port import Is, PortClosed
 from glremote.protocol.messages import Lost, encode
 
+from .tokens import Token
 from .workers import LONGEST_REASON, Worker, WorkerFailed
 
 if TYPE_CHECKING:
@@ -37,9 +38,10 @@ PING_TIMEOUT = 60.0
 class Session:
     """One session: its worker, at most one connection, and why it ended."""
 
-    def __init__(self, gateway: Gateway, number: int) -> None:
+    def __init__(self, gateway: Gateway, number: int, token: Token) -> None:
         self.name = secrets.token_urlsafe(16)
         self.label = f"session {number}"
+        self.token = token
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
         self._gateway = gateway

@@ -10,8 +10,10 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
@@ -33,7 +35,12 @@ LONGEST_REASON = 2000
 class Options:
     """What `glremote serve` can be told."""
 
-    token: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    """One that is admitted, beside those of the file."""
+    tokens_file: Path | None = None
+    tls: ssl.SSLContext | None = None
+    origins: tuple[str, ...] = ()
+    """Of web pages that are admitted, with a token as anybody else."""
     bind: str = "127.0.0.1"
     port: int = 8765
     max_sessions: int = 16
