@@ -67,7 +67,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
-    "platformdirs": ("recording",),
+    "platformdirs": ("recording", "host.gateway"),
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),

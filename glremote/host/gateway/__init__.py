@@ -137,10 +137,8 @@ class Gateway:
             return http.HTTPStatus.NOT_FOUND, f"this is a glremote host, and serves nothing but {PATH}"
         origins = request.headers.get_all("Origin")
         if origins and not (len(origins) == 1 and origins[0] in self.options.origins):
-            return (
-                http.HTTPStatus.FORBIDDEN,
-                "requests with this Origin, which are a web browser's, are not served; `serve --allow-origin` names some",
-            )
+            how = "`serve --allow-origin` names those that are"
+            return http.HTTPStatus.FORBIDDEN, f"requests with this Origin, a web browser's, are not served; {how}"
         given = " ".join(request.headers.get_all("Authorization"))
         scheme, _, text = given.partition(" ")
         if scheme.lower() != "bearer" or not text.strip():
@@ -204,13 +202,17 @@ class Gateway:
 
     async def _look_at_tokens(self) -> None:
         """End the sessions whose token was revoked or has expired."""
+        complained = False
         while True:
             await asyncio.sleep(TOKENS_INTERVAL)
             try:
                 known = {token.digest for token in self._tokens()}
-            except TokensError as error:  # nobody is admitted until it can be read; who is here stays
-                log.error("%s", error)
+            except TokensError as error:  # nobody is admitted until they can be read; who is here stays
+                if not complained:
+                    log.error("%s", error)
+                complained = True
                 continue
+            complained = False
             for session in list(self._sessions.values()):
                 if session.token.digest not in known:
                     session.end(f"its token, {session.token.name}, was revoked")
@@ -271,13 +273,17 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key, no_password)
     except ssl.SSLError as error:
-        why = "the key is not the certificate's" if error.reason == "KEY_VALUES_MISMATCH" else "no PEM is in one of them"
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        why = "the key is another certificate's" if mismatch else "what is in one of them is not PEM"
         raise ValueError(f"{certificate} and {key} are no certificate and its key: {why}") from None
     return context
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
-    """Be a host until SIGTERM or SIGINT; `ready` gets its address. Raises OSError (the port), TokensError and WorkerFailed."""
+    """Be a host until SIGTERM or SIGINT; `ready` gets its address.
+
+    Raises OSError (the port), TokensError and WorkerFailed.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

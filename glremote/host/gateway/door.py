@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import http
 import ipaddress
 import logging
@@ -82,7 +83,9 @@ class Visitor(ServerConnection):
 class Door:
     """Listens at an address; who is admitted is given to `connected`, for as long as it stays."""
 
-    def __init__(self, admit: Admit, connected: Callable[[Visitor], Awaitable[None]], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, admit: Admit, connected: Callable[[Visitor], Awaitable[None]], tls: ssl.SSLContext | None
+    ) -> None:
         self._admit = admit
         self._connected = connected
         self._tls = tls
@@ -152,7 +155,7 @@ class Door:
             self._visits.add(visit)
             self._waiting.setdefault(address, {})[visit] = None
             visit.add_done_callback(self._visits.discard)
-            visit.add_done_callback(lambda task, address=address: self._came_in(task, address))
+            visit.add_done_callback(functools.partial(self._came_in, address))
 
     def _make_room(self, most: int, most_of_one: int, address: str = "") -> None:
         """For one more: of this address, if it has so many, else of the one that has most, the oldest goes."""
@@ -161,10 +164,10 @@ class Door:
                 return
             address = max(self._waiting, key=lambda one: len(self._waiting[one]))
         oldest = next(iter(self._waiting[address]))
-        self._came_in(oldest, address)
+        self._came_in(address, oldest)
         oldest.cancel()
 
-    def _came_in(self, visit: asyncio.Task[None], address: str) -> None:
+    def _came_in(self, address: str, visit: asyncio.Task[None]) -> None:
         """It waits no more: it is admitted, or gone."""
         if visits := self._waiting.get(address):
             visits.pop(visit, None)
@@ -183,7 +186,7 @@ class Door:
                 return
             visit = asyncio.current_task()
             assert visit is not None
-            self._came_in(visit, address)
+            self._came_in(address, visit)
             async with connection:
                 await self._connected(connection)
         except (OSError, EOFError, ssl.SSLError) as error:  # TimeoutError is an OSError

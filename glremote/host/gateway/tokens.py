@@ -121,7 +121,7 @@ class TokensFile:
         _check_name(made.name)
         with self._changing() as tokens:
             if any(made.name in (other.name, other.id) for other in tokens):
-                raise TokensError(f"there is a token {made.name} already in {self.path}; revoke it, or take another name")
+                raise TokensError(f"a token {made.name} is in {self.path} already; revoke it, or take another name")
             tokens.append(made)
         return text
 
