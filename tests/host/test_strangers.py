@@ -24,8 +24,10 @@ from typing import Any
 
 import pytest
 import trustme
+from click.testing import CliRunner
 
 import glremote
+from glremote import cli
 from glremote.host.gateway import tls_context
 from glremote.host.gateway.door import LARGEST_REQUEST, MOST_OF_AN_ADDRESS, OPEN_TIMEOUT, address_of
 from glremote.host.gateway.tokens import (
@@ -87,7 +89,7 @@ def test_names_are_one_token_s(tokens: TokensFile) -> None:
     tokens.create()
     unnamed = tokens.tokens()[1]
     assert unnamed.name == unnamed.id
-    with pytest.raises(TokensError, match="anna .* already"):
+    with pytest.raises(TokensError, match=r"a token anna is in .* already"):
         tokens.create("anna")
     for wrong in ("", "two words", "x" * 65, "a\nb"):
         with pytest.raises(TokensError, match="no name for a token"):
@@ -196,15 +198,26 @@ def test_token_commands(tmp_path: Path) -> None:
     assert row.split()[:3] == ["anna", kept.id, "2"]
     assert glremote_("token", "revoke", kept.id, **where).returncode == 0
     assert glremote_("token", "list", **where).stdout.split() == head.split()
-    for arguments, says in (
-        (["revoke", "anna"], "no token anna"),
-        (["create", "--name", "two words"], "no name"),
-        (["create", "--expires", "soon"], "no time"),
-    ):
-        done = glremote_("token", *arguments, **where)
-        assert done.returncode in (1, 2)
-        assert says in done.stderr
-    assert "names no file" in glremote_("token", "list", GLREMOTE_TOKENS="").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "says"),
+    [
+        (["revoke", "anna"], "tokens", "there is no token anna"),
+        (["create", "--name", "two words"], "tokens", "is no name for a token"),
+        (["create", "--expires", "soon"], "tokens", "is no time"),
+        (["create", "--max-sessions", "0"], "tokens", "is not in the range"),
+        (["list"], "", "names no file"),
+    ],
+)
+def test_token_commands_name_what_is_wrong(
+    arguments: list[str], file: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLREMOTE_TOKENS", file and str(tmp_path / file))
+    result = CliRunner().invoke(cli.commands, ["token", *arguments])
+    assert result.exit_code != 0
+    assert says in result.stderr
+    assert not (tmp_path / "tokens").exists()
 
 
 # --- tokens and sessions, with stand-ins for workers
@@ -262,10 +275,12 @@ def test_each_token_has_its_own_limit(start: Callable[..., Host], tokens: Tokens
     name = of_anna.hello()["name"]
     with pytest.raises(NotAdmitted, match="all 1 of the token anna are in use"):
         host(token=anna)
-    assert [host(token=berta).ask(b"in") for _ in range(2)] == [b"in", b"in"]
+    of_others = [host(token=token) for token in (berta, berta)]
+    assert [client.ask(b"in") for client in of_others] == [b"in", b"in"]
     with pytest.raises(NotAdmitted, match="all 2 of the token berta are in use"):
         host(token=berta)
-    assert host().ask(b"in") == b"in"
+    of_others.append(host())
+    assert of_others[-1].ask(b"in") == b"in"
     with pytest.raises(NotAdmitted, match="all 4 are in use"):
         host()
     # the place of one that has gone is its token's alone
@@ -534,12 +549,13 @@ def test_no_descriptors_left(start: Callable[..., Host], crowd: Callable[..., li
     client = host()
     assert client.ask(b"in") == b"in"
     pid = host.process.pid
-    before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors(pid) + 10, 4096))
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors(pid) + 10, hard))
     idle = crowd(host.url, 50, b"")
     assert client.ask(b"undisturbed") == b"undisturbed"
     eventually(lambda: "no connection can be taken now" in host.errors())
     assert host.errors().count("no connection can be taken now") < 20
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
     assert host().ask(b"in") == b"in"
     assert not all(map(is_open, idle))
 
@@ -674,6 +690,7 @@ def test_tls_that_begins_slowly_has_a_deadline(secure: Host, crowd: Callable[...
     assert OPEN_TIMEOUT - 0.5 < wait_for_end(slow) < OPEN_TIMEOUT + MEANWHILE
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
 def test_old_tls_is_refused(secure: Host) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -759,10 +776,13 @@ def serve_fails(*arguments: str, **variables: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.0.2.1"])
-def test_beyond_loopback_serve_wants_a_token_and_tls(
-    bind: str, certificate: Certificate, tokens: TokensFile, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("bind", ["::", "192.0.2.1", "127.0.0.1"])
+def test_which_addresses_are_beyond_loopback(bind: str) -> None:
+    assert cli._is_loopback(bind) == (bind == "127.0.0.1")
+
+
+def test_beyond_loopback_serve_wants_a_token_and_tls(certificate: Certificate, tokens: TokensFile) -> None:
+    bind = "0.0.0.0"
     tls = ("--tls-cert", certificate.files[0], "--tls-key", certificate.files[1])
     neither = serve_fails("--bind", bind)
     assert "there is not yet TLS" in neither

@@ -209,12 +209,10 @@ class Door:
         if (first == TLS_HELLO) != (self._tls is not None):
             await self._explain(sock)
             return None
-        timeout = {} if self._tls is None else {"ssl_handshake_timeout": OPEN_TIMEOUT}
-        made: Any = await asyncio.get_running_loop().connect_accepted_socket(
-            self._visitor, sock, ssl=self._tls, **timeout
-        )
-        connection: Visitor = made[1]
-        connection.address = address
+        timeout: dict[str, Any] = {} if self._tls is None else {"ssl_handshake_timeout": OPEN_TIMEOUT}
+        connection = self._visitor(address)
+        # uvloop gives its own protocol back where there is TLS, and not the one that it was given
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock, ssl=self._tls, **timeout)
         return connection
 
     async def _explain(self, sock: socket.socket) -> None:
@@ -226,9 +224,9 @@ class Door:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_WR)
 
-    def _visitor(self) -> Visitor:
+    def _visitor(self, address: str) -> Visitor:
         protocol = ServerProtocol(max_size=2 * LARGEST_PACKET, logger=self._log)
-        return Visitor(
+        visitor = Visitor(
             protocol,
             self,  # type: ignore[arg-type] # of its server it asks is_serving alone
             ping_interval=None,  # Session._ping
@@ -236,6 +234,8 @@ class Door:
             max_queue=MOST_FRAMES,
             write_limit=WRITE_LIMIT,
         )
+        visitor.address = address
+        return visitor
 
 
 async def _readable(sock: socket.socket) -> None:
