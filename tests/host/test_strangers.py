@@ -14,6 +14,7 @@ import resource
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -536,6 +537,52 @@ def test_huge_requests_are_cut_short(host: Host, crowd: Callable[..., list[socke
     assert host().ask(b"in") == b"in"
     assert max(map(wait_for_end, huge)) < MEANWHILE
     assert resident(host.process.pid) - memory < 16 << 20
+
+
+REQUEST = (
+    b"GET /glremote HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+NONSENSE = [
+    b"\r\n\r\n",
+    b"\x00" * 100,
+    b"SSH-2.0-x\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"POST /glremote HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n",
+    b"GET /glremote HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    b"GET /\xff HTTP/1.1\r\n\r\n",
+    REQUEST + b"Authorization: Bearer \xff\xfe\r\n\r\n",
+    REQUEST + b"\r\n" + b"\x82\x80\x00\x00\x00\x00" * 100,
+    REQUEST + b"Authorization: Bearer " + TOKEN.encode() + b"\r\nSec-WebSocket-Key: again\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("cut", [False, True])
+def test_nonsense_is_no_news(
+    start: Callable[..., Host],
+    crowd: Callable[..., list[socket.socket]],
+    certificate: Certificate,
+    tls: bool,
+    cut: bool,
+) -> None:
+    """The host neither fails nor fills its log."""
+    options: dict[str, Any] = {"tls": certificate.files} if tls else {}
+    host = start(**options)
+    context = ssl.create_default_context(cafile=certificate.ca)
+    for nonsense in NONSENSE:
+        (sock,) = crowd(host.url, 1)
+        speaker = context.wrap_socket(sock, server_hostname="127.0.0.1") if tls else sock
+        with contextlib.suppress(OSError):
+            speaker.sendall(nonsense)
+        if cut:  # with a reset, before there is an answer
+            speaker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif not tls:
+            wait_for_end(speaker)
+        speaker.close()
+    assert Client(host.url, trust=Trust(str(certificate.ca)) if tls else None).ask(b"in") == b"in"
+    lines = [line for line in host.errors().splitlines() if "wrong token" not in line and "session" not in line]
+    assert [line for line in lines if "renders with" not in line] == []
 
 
 def test_a_request_that_is_just_not_too_large_is_admitted(host: Host) -> None:

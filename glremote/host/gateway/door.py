@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import WebSocketException
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
@@ -146,7 +147,7 @@ class Door:
                         log.error("no connection can be taken now: %s", error.strerror)
                     complained = True
                     self._make_room(1, 1)
-                    await asyncio.sleep(0.1)
+                await asyncio.sleep(0.1)  # or else an error that stays would keep everybody else from running
                 continue
             complained = False
             address = address_of(peer[0])
@@ -189,7 +190,7 @@ class Door:
             self._came_in(address, visit)
             async with connection:
                 await self._connected(connection)
-        except (OSError, EOFError, ssl.SSLError) as error:  # TimeoutError is an OSError
+        except (OSError, EOFError, WebSocketException) as error:  # TLS's and the deadline's are OSErrors
             log.debug("a connection from %s was not opened: %s", address, error)
         except Exception:
             log.exception("the gateway failed with a connection from %s", address)
