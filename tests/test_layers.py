@@ -71,7 +71,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
-    "platformdirs": ("recording", "host.walls"),
+    "platformdirs": ("recording", "host.walls", "host.gateway"),
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),

@@ -22,6 +22,8 @@ from glremote.protocol.errors import HostUnreachable
 READY = "glremote serves at "
 """What `serve` prints when it is ready, before its address."""
 TOKEN_VARIABLE = "GLREMOTE_TOKEN"
+NO_TOKENS = {"GLREMOTE_TOKENS": ""}
+"""For a host that admits its own token alone."""
 START_TIMEOUT = 60.0
 END_TIMEOUT = 10.0
 
@@ -66,7 +68,7 @@ class LocalHost:
             stdin=subprocess.PIPE,  # it ends with us, however we end
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env=environment(self.token),
+            env=environment(self.token) | NO_TOKENS,
             start_new_session=True,  # Ctrl-C in a terminal is ours to handle
         )
         try:

@@ -24,12 +24,15 @@ from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
+from .tls import Trust, Untrusted, explain
 
 PATH = "/glremote"
 SESSION_HEADER = "Glremote-Session"
 """Names the session that a connection resumes; without it a new one begins."""
 REFUSALS = (401, 403, 404, 410, 503)
 """How a gateway refuses; the body says why."""
+LATER = 429
+"""How it refuses for a while, whoever it is."""
 CONNECT_TIMEOUT = 4.0
 """Seconds from nothing to an open websocket."""
 KEEPALIVE = 5.0
@@ -88,12 +91,13 @@ def connect(
     url: str,
     token: str | None = None,
     session: str | None = None,
-    context: ssl.SSLContext | None = None,
+    trust: Trust | None = None,
     timeout: float = CONNECT_TIMEOUT,
 ) -> Link:
     """Open a websocket to the host at `url` (ws:// or wss://), for a new session or the named one.
 
-    `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to do.
+    `trust` is for wss://; without it, the system's authorities. `timeout` is seconds for all of it. Raises
+    HostUnreachable or NotAdmitted, naming the host and what to do.
     """
     uri = _parsed(url)
     if token and not (token.isascii() and token.isprintable()):
@@ -110,7 +114,7 @@ def connect(
         request.headers["Authorization"] = f"Bearer {token}"
     if session:
         request.headers[SESSION_HEADER] = session
-    sock = _open(url, uri, context, timeout)
+    sock = _open(url, uri, trust, timeout)
     began = time.monotonic()
     try:
         protocol.send_request(request)
@@ -139,21 +143,36 @@ def _parsed(url: str) -> WebSocketURI:
     return uri
 
 
-def _open(url: str, uri: WebSocketURI, context: ssl.SSLContext | None, timeout: float) -> socket.socket:
+def _open(url: str, uri: WebSocketURI, trust: Trust | None, timeout: float) -> socket.socket:
     try:
         sock = socket.create_connection((uri.host, uri.port), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if uri.secure:
-            sock = (context or ssl.create_default_context()).wrap_socket(sock, server_hostname=uri.host)
-        return sock
-    except ssl.SSLError as error:
-        raise HostUnreachable(f"{url}: no secure connection: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         kind = NobodyListens if isinstance(error, ConnectionRefusedError) else HostUnreachable
         raise kind(
             f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
         ) from None
+    return _secured(url, sock, uri.host, trust or Trust()) if uri.secure else sock
+
+
+def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLSocket:
+    """TLS on a socket, with a host that is trusted: nothing is said to another, and so no token either."""
+    secured = None
+    try:
+        secured = trust.context.wrap_socket(sock, server_hostname=name)
+        trust.check(secured.getpeercert(binary_form=True))
+        return secured
+    except Untrusted as error:
+        why = str(error)
+    except TimeoutError:
+        why = "connected, and TLS was not spoken in time"
+    except ssl.SSLError as error:
+        why = explain(error)
+    except (OSError, ValueError) as error:
+        why = f"the connection broke while TLS began: {error}"
+    (secured or sock).close()
+    raise HostUnreachable(f"{url}: {why}")
 
 
 def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: float) -> Sequence[Frame]:
@@ -187,4 +206,6 @@ def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: 
         with contextlib.suppress(ValueError):
             said = response.body.decode().strip() if response.body else response.reason_phrase
             raise NotAdmitted(f"{url}: {said}")
+    if response is not None and status == LATER and response.headers.get("Server") == "glremote" and response.body:
+        raise HostUnreachable(f"{url}: {response.body.decode(errors='replace').strip()}")
     raise HostUnreachable(f"{url}: what answers there is no glremote host ({protocol.handshake_exc})")

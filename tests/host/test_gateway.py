@@ -27,6 +27,7 @@ import pytest
 from glremote.device.opening import prove
 from glremote.host.serving import environment
 from glremote.link.links import Link, LinkBroken, stream_pair
+from glremote.link.tls import Trust
 from glremote.link.websocket import connect
 from glremote.protocol import proof
 from glremote.protocol.errors import HostUnreachable, NotAdmitted
@@ -38,16 +39,20 @@ DEADLINE = 30.0
 """Seconds after which something that must happen is held not to."""
 
 GATEWAY = """
-import asyncio, json, logging, sys
+import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
-from glremote.host.gateway import sessions, workers
+from glremote.host.gateway import door, sessions, workers
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    for module in (sessions, workers, gateway):
+    for module in (door, sessions, workers, gateway):
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
+if "tokens_file" in given:
+    given["tokens_file"] = pathlib.Path(given["tokens_file"])
+if "tls" in given:
+    given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
 run(gateway.Options(**given), lambda url: print(url, flush=True))
@@ -155,8 +160,10 @@ KEYS: dict[str, bytes] = {}
 class Client:
     """A connection to the gateway that says a word and waits for a packet."""
 
-    def __init__(self, url: str, session: str | None = None, token: str | None = TOKEN) -> None:
-        self.link: Link = connect(url, token, session)
+    def __init__(
+        self, url: str, session: str | None = None, token: str | None = TOKEN, trust: Trust | None = None
+    ) -> None:
+        self.link: Link = connect(url, token, session, trust)
         self._packets: list[bytes] = []
         if session in KEYS:
             prove(self.link, url, KEYS[session])

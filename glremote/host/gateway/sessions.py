@@ -25,6 +25,7 @@ from glremote.protocol import proof
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import VERSION, Challenge, Lost, Proof, Refused, decode, encode
 
+from .tokens import Token
 from .workers import LONGEST_REASON, Worker, WorkerFailed
 
 if TYPE_CHECKING:
@@ -57,11 +58,12 @@ class Connection(ServerConnection):
 class Session:
     """One session: its worker, at most one connection, and why it ended."""
 
-    def __init__(self, gateway: Gateway, number: int) -> None:
+    def __init__(self, gateway: Gateway, number: int, token: Token) -> None:
         self.name = secrets.token_urlsafe(16)
         self.key = secrets.token_bytes(proof.SIZE)
         """The greeting carries it; see protocol/proof.py."""
         self.label = f"session {number}"
+        self.token = token
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
         self.detached = 0.0
@@ -103,7 +105,7 @@ class Session:
     async def _carry_down(self) -> str:
         """Carry what the worker sends, until its end; the reason of that."""
         try:
-            self._worker = worker = await self._gateway.take_worker()
+            self._worker = worker = await self._gateway.take_worker(self.token)
         except WorkerFailed as error:
             return f"the host has no worker for the session: {error}"
         worker.label = self.label

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,12 @@ LONGEST_REASON = 2000
 class Options:
     """What `glremote serve` can be told."""
 
-    token: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    """One that is admitted, beside those of the file."""
+    tokens_file: Path | None = None
+    tls: ssl.SSLContext | None = None
+    origins: tuple[str, ...] = ()
+    """Of web pages that are admitted, with a token as anybody else."""
     bind: str = "127.0.0.1"
     port: int = 8765
     max_sessions: int = 16
@@ -94,8 +100,8 @@ class Worker:
             self._watching.append(asyncio.create_task(self._watch_cache(cache)))
 
     @classmethod
-    async def start(cls, options: Options) -> Worker:
-        """A worker that has its context. Raises WorkerFailed."""
+    async def start(cls, options: Options, owner: str) -> Worker:
+        """A worker that has its context, with the cache folder of its owner, a token. Raises WorkerFailed."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         settings = ["--limits", written(options.limits)]
@@ -105,7 +111,7 @@ class Worker:
         cache = None
         if options.cache is not None:
             try:
-                cache = walls.cache_folder(options.cache, options.token)
+                cache = walls.cache_folder(options.cache, owner)
             except OSError as error:
                 ours.close()
                 theirs.close()
