@@ -13,7 +13,6 @@ import contextlib
 import errno
 import io
 import ipaddress
-import logging
 import os
 import pkgutil
 import re
@@ -87,13 +86,13 @@ def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return option(command)
 
 
-def read_token(file: Path | None) -> str | None:
-    """The token from the file, else from GLREMOTE_TOKEN, else None."""
+def read_token(file: Path | None, variable: str = "GLREMOTE_TOKEN") -> str | None:
+    """The token from the file, else from the variable of the environment, else None."""
     try:
-        token = file.read_text().strip() if file else os.environ.get("GLREMOTE_TOKEN", "").strip()
+        token = file.read_text().strip() if file else os.environ.get(variable, "").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"cannot read the token: {error}") from None
-    source = f"the file {file}" if file else "GLREMOTE_TOKEN"
+    source = f"the file {file}" if file else variable
     if file and not token:
         raise Failure(f"there is no token in {source}: it is empty")
     if not token.isascii() or not token.isprintable() or " " in token:
@@ -127,19 +126,47 @@ def read_token(file: Path | None) -> str | None:
 @click.option(
     "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."
 )
+@click.option(
+    "--drain",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="How long contexts may go on after SIGTERM; then, or at a second one, they are ended.",
+)
+@click.option(
+    "--look-token-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The file that holds the token for /, /healthz and /metrics.  [default: GLREMOTE_LOOK_TOKEN, or none]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="How lines are logged, on standard error.",
+)
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
     """Serve this machine's GPU to glremote programs.
 
     Listens on this machine alone unless --bind says otherwise. Prints one line with its address when it is ready.
-    Without a token in --token-file or GLREMOTE_TOKEN it makes one and shows it. Ctrl-C ends it, and all contexts on it.
+    Without a token in --token-file or GLREMOTE_TOKEN it makes one and shows it. Ctrl-C ends it, and all contexts on it;
+    after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser shows what it does.
     """
     from .host import gateway
+    from .host.gateway import logs
 
     token = read_token(given.pop("token_file"))
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
-    options = gateway.Options(token=token or secrets.token_urlsafe(24), lifeline=lifeline, **given)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
+    if token and look_token == token:
+        raise Failure("the token for looking is the host's own: whoever may look could render; take another")
+    logs.begin(given.pop("log_format"))
+    options = gateway.Options(
+        token=token or secrets.token_urlsafe(24), look_token=look_token, lifeline=lifeline, **given
+    )
 
     def ready(url: str) -> None:
         if token is None:

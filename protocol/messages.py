@@ -21,7 +21,7 @@ from .errors import ProtocolError
 from .reflection import Driver
 from .stacks import Offset, Span, StackSize
 
-VERSION = 2
+VERSION = 3
 """Of the messages and their order. The command table is compared row by row (`commands.rows`)."""
 LARGEST_BODY = 1 << 20
 LARGEST_HEAD = 0xFFFF
@@ -112,6 +112,12 @@ class Lost(Message, tag=8):
     reason: str
 
 
+class Notice(Message, tag=9):
+    """Host: something that the user of the session should know; nothing else changes."""
+
+    text: str
+
+
 class Patch(Message, tag=10):
     """Either, numbered: the body is what the sender's stack now holds at `offset`."""
 
@@ -171,7 +177,7 @@ class Packed(Message, tag=14):
 
 
 Numbered = Patch | Buffer | Answer | Fault | Packed
-AnyMessage = Hello | Greeting | Refused | Resume | Resumed | Applied | Goodbye | Lost | Numbered
+AnyMessage = Hello | Greeting | Refused | Resume | Resumed | Applied | Goodbye | Lost | Notice | Numbered
 
 _LENGTHS = struct.Struct(">HI")
 _encoder = msgspec.msgpack.Encoder()

@@ -67,6 +67,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
+    "prometheus_client": ("host.gateway",),
     "platformdirs": ("recording",),
     "PIL": ("images", "samples"),
     "click": ("cli",),

@@ -1,7 +1,7 @@
 """The gateway: admits clients on one port, gives each session a worker process, and carries packets between the two.
 
 Knows: HTTP's upgrade, tokens, who may come in, and which workers are warm. Does not know: OpenGL, or what is in a
-packet. Sessions are in sessions.py, worker processes in workers.py.
+packet. Sessions are in sessions.py, worker processes in workers.py, pages for whoever looks in in looking.py.
 
 A `Session` is a task: it carries what its worker sends down to the client, and lives until the worker's end or until
 nobody came back in time. A connection is a task too: it carries what its client sends up. Each reads only when what it
@@ -18,8 +18,9 @@ import itertools
 import logging
 import os
 import signal
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from websockets.asyncio.server import Server, ServerConnection
 from websockets.asyncio.server import serve as serve_websockets
@@ -29,6 +30,8 @@ from websockets.http11 import Request, Response
 from glremote.link.websocket import PATH, SESSION_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
+from .looking import PAGES, Looking, is_loopback, no_descriptors
+from .looking import HEADERS as PAGE_HEADERS
 from .sessions import CLOSE_TIMEOUT, Session
 from .workers import Options, Worker, WorkerFailed
 
@@ -45,6 +48,8 @@ WRITE_LIMIT = (1 << 20, 1 << 18)
 WARM_LATER = 3.0
 """Seconds after which a warm worker that was taken is replaced, if others are left: starting one takes a processor from
 the session that has just begun. At the end of a session it is replaced at once."""
+TRY_AGAIN = 10.0
+"""Seconds after which a worker is started again to see whether one can be, when someone asks and none could."""
 REMEMBERED = 1000
 """Of so many sessions that have ended it is known why, for a client that comes back later."""
 
@@ -61,6 +66,12 @@ class Gateway:
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._closing = False
+        self.draining = False
+        self.renderer = ""
+        self._no_worker: tuple[float, str] | None = None  # since when, and why, none could be started
+        self._on_loopback = False
+        self._empty = asyncio.Event()
+        self.looking = Looking(self)
 
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError and WorkerFailed."""
@@ -82,6 +93,7 @@ class Gateway:
             logger=websockets_log,
         )
         host, port = self._server.sockets[0].getsockname()[:2]
+        self._on_loopback = all(is_loopback(sock.getsockname()[0]) for sock in self._server.sockets)
         self._warm_up()
         if self._warm:
             first = self._warm[0]
@@ -103,7 +115,55 @@ class Gateway:
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
 
+    async def drain(self, seconds: float) -> None:
+        """Take no new sessions, tell those that are there, and give them so many seconds."""
+        self.draining = True
+        text = f"the host is going down: this session is ended in {seconds:g} s"
+        log.info("going down: no new sessions, and %d have %g s", len(self._sessions), seconds)
+        for session in self._sessions.values():
+            self._keep(asyncio.create_task(session.tell(text)))
+        if self._sessions:
+            self._empty.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), seconds)
+
+    # --- for whoever looks in
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """Those that are there."""
+        return self._sessions.values()
+
+    @property
+    def warm_workers(self) -> int:
+        """How many workers are ready."""
+        return sum(_is_ready(starting) for starting in self._warm)
+
+    def trouble(self) -> str | None:
+        """Why no new session can begin, though there may be room for one; or None."""
+        if self.draining or self._closing:
+            return "the host is going down"
+        if (short := no_descriptors()) is not None:
+            return short
+        if self._no_worker is None:
+            return None
+        since, why = self._no_worker
+        if time.monotonic() - since > TRY_AGAIN and all(starting.done() for starting in self._warm):
+            self._warm = deque(filter(_is_ready, self._warm))
+            self._warm.append(asyncio.create_task(self._start_worker()))
+        return f"no worker can be started: {why}"
+
     # --- workers
+
+    async def _start_worker(self) -> Worker:
+        try:
+            worker = await Worker.start(self.options)
+        except WorkerFailed as error:
+            self._no_worker = time.monotonic(), str(error)
+            raise
+        self._no_worker = None
+        self.renderer = worker.renderer
+        return worker
 
     async def take_worker(self) -> Worker:
         """A worker for a session; another one is started in its place. Raises WorkerFailed."""
@@ -115,7 +175,7 @@ class Gateway:
                 await worker.end()
                 worker = None
         if worker is None:
-            worker = await Worker.start(self.options)
+            worker = await self._start_worker()
         if self._warm:
             asyncio.get_running_loop().call_later(WARM_LATER, self._warm_up)
         else:
@@ -123,20 +183,33 @@ class Gateway:
         return worker
 
     def _warm_up(self) -> None:
-        while len(self._warm) < self.options.warm and not self._closing:
-            self._warm.append(asyncio.create_task(Worker.start(self.options)))
+        while len(self._warm) < self.options.warm and not (self._closing or self.draining):
+            self._warm.append(asyncio.create_task(self._start_worker()))
 
     # --- admitting
 
-    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Before the websocket opens: None, or the refusal, whose one line the client shows after our address."""
+    def _admit(self, connection: ServerConnection, request: Request) -> Awaitable[Response] | Response | None:
+        """Before the websocket opens: None, a page, or the refusal, whose line the client shows after our address."""
+        if request.path.partition("?")[0] in PAGES and "Upgrade" not in request.headers:
+            return self._show(connection, request)
         refusal = self._refusal(request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
         status, text = refusal
+        self.looking.refused[status.value] += 1
         response = connection.respond(status, text + "\n")
         if status is http.HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+
+    async def _show(self, connection: ServerConnection, request: Request) -> Response:
+        if not self.looking.prepared:
+            await asyncio.to_thread(self.looking.prepare)
+        page = self.looking.page(request, self._on_loopback)
+        response = connection.respond(page.status, page.text)
+        del response.headers["Content-Type"]
+        for name, value in (("Content-Type", page.kind), *PAGE_HEADERS.items(), *page.headers):
+            response.headers[name] = value
         return response
 
     def _refusal(self, request: Request) -> tuple[http.HTTPStatus, str] | None:
@@ -155,6 +228,10 @@ class Gateway:
             return http.HTTPStatus.UNAUTHORIZED, f"the token is not this host's; {how}"
         if names := request.headers.get_all(SESSION_HEADER):
             return self._cannot_resume(names[0])
+        if self.draining:
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host is going down, and takes no new sessions"
+        if (short := no_descriptors()) is not None:
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {short}"
         return None if self._has_place() else (
             http.HTTPStatus.SERVICE_UNAVAILABLE,
             f"no room for another session: all {self.options.max_sessions} are in use; "
@@ -191,12 +268,17 @@ class Gateway:
             session = Session(self, next(self._numbers))
             self._sessions[session.name] = session
             self._keep(session.task)
-            log.info("%s began", session.label)
+            self.looking.sessions += 1
+            peer = str((connection.remote_address or ("",))[0])
+            log.info("%s began", session.label, extra={"session": session.label, "fields": {"from": peer}})
         await session.carry_up(connection)
 
     def forget(self, session: Session, reason: str) -> None:
         """A session is ending: nobody can come back to it."""
         if self._sessions.pop(session.name, None) is not None:
+            self.looking.forget(session, reason)
+            if not self._sessions:
+                self._empty.set()
             self._warm_up()
             self._ended[session.name] = reason
             if len(self._ended) > REMEMBERED:
@@ -219,22 +301,33 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
 
 
+def _is_ready(starting: asyncio.Task[Worker]) -> bool:
+    return starting.done() and not starting.cancelled() and starting.exception() is None
+
+
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
-    """Be a host until SIGTERM or SIGINT; `ready` gets its address. Raises OSError (the port) and WorkerFailed."""
+    """Be a host until SIGINT, or until SIGTERM and the sessions' time is over, or a second one comes.
+
+    `ready` gets its address. Raises OSError (the port) and WorkerFailed.
+    """
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop, drain = asyncio.Event(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, lambda: stop.set() if drain.is_set() else drain.set())
     if (lifeline := options.lifeline) is not None:
         loop.add_reader(lifeline, lambda: None if os.read(lifeline, 4096) else stop.set())
     gateway = Gateway(options)
     opening = asyncio.create_task(gateway.open())
-    stopping = asyncio.create_task(stop.wait())
+    stopping, draining = asyncio.create_task(stop.wait()), asyncio.create_task(drain.wait())
     try:
-        await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((opening, stopping, draining), return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
             ready(opening.result())
-            await stopping
+            await asyncio.wait((stopping, draining), return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                await asyncio.wait(
+                    (stopping, asyncio.create_task(gateway.drain(options.drain))), return_when=asyncio.FIRST_COMPLETED
+                )
     finally:
         if lifeline is not None:
             loop.remove_reader(lifeline)

@@ -1,7 +1,7 @@
 """Sessions, from the gateway: packets are carried between a worker and whichever connection its client has.
 
 Knows: websockets, and when a client that is gone is given up. Does not know: who may come in, or what is in a packet;
-of all messages it writes one itself, Lost. Each side is read only when what was read before is handed over, so whoever
+of all messages it writes two itself, Lost and Notice. Each side is read only when what was read before is handed over, so whoever
 does not read makes the other stop writing, and nothing gathers here.
 """
 
@@ -11,14 +11,15 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import time
 from typing import TYPE_CHECKING
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
-from glremote.host.port import Is, PortClosed
-from glremote.protocol.messages import Lost, encode
+from glremote.host.port import Is, PortClosed, Tally
+from glremote.protocol.messages import Lost, Notice, encode
 
 from .workers import LONGEST_REASON, Worker, WorkerFailed
 
@@ -42,6 +43,10 @@ class Session:
         self.label = f"session {number}"
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
+        self.began = time.time()
+        self.peer = ""  # where its client is
+        self.bytes_up = self.bytes_down = 0  # through the gateway
+        self.tally = Tally()
         self._gateway = gateway
         self._worker: Worker | None = None
         self._started = asyncio.Event()
@@ -58,6 +63,33 @@ class Session:
             self._reason = reason
             self.task.cancel()
 
+    @property
+    def state(self) -> str:
+        """In a word or two, for whoever looks."""
+        if self._reason is not None:
+            return "ending"
+        if not self._started.is_set():
+            return "starting"
+        if self.connection is None:
+            return "away"
+        return "connected" if self._known else "greeting"
+
+    @property
+    def renderer(self) -> str:
+        """The name of what it renders with, once it has a worker."""
+        return self._worker.renderer if self._worker is not None else ""
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait for the client to take them."""
+        return self.connection.transport.get_write_buffer_size() if self.connection is not None else 0
+
+    async def tell(self, text: str) -> None:
+        """Tell the client's user something, if there is a client that was greeted."""
+        if self._known and (connection := self.connection) is not None:
+            with contextlib.suppress(ConnectionClosed):
+                await connection.send(encode(Notice(text)))
+
     # --- the session's own task
 
     async def _run(self) -> None:
@@ -66,13 +98,14 @@ class Session:
         except asyncio.CancelledError:
             reason = self._reason or ""
         except Exception as error:
-            log.exception("%s: the gateway failed", self.label)
+            log.exception("%s: the gateway failed", self.label, extra={"session": self.label})
             reason = f"the gateway failed: {error!r}"
         self._reason = reason = reason[:LONGEST_REASON]
         self._gateway.forget(self, reason)  # nobody comes back to it now
         if self._expiry is not None:
             self._expiry.cancel()
-        log.info("%s ended%s", self.label, reason and f": {reason}")
+        figures = dict(zip(Tally._fields, self.tally, strict=True), bytes_up=self.bytes_up, bytes_down=self.bytes_down)
+        log.info("%s ended%s", self.label, reason and f": {reason}", extra={"session": self.label, "fields": figures})
         await asyncio.gather(self._part(reason), self._worker.end() if self._worker else asyncio.sleep(0))
         self._started.set()
 
@@ -92,8 +125,14 @@ class Session:
                 # A packet for a connection that is gone is dropped: the session's core sends it again.
                 if what is Is.PACKET and self.connection is not None:
                     self._known = True
+                    self.bytes_down += len(data)
                     with contextlib.suppress(ConnectionClosed):
                         await self.connection.send(data)
+                elif what is Is.TALLY:
+                    self.tally = Tally.decode(data)
+        except ValueError as error:
+            await worker.end()
+            return f"the worker broke its protocol: {error}"
         except PortClosed:
             return await worker.end()
 
@@ -114,6 +153,7 @@ class Session:
     async def carry_up(self, connection: ServerConnection) -> None:
         """Be this connection's session, in place of an older one's, and carry what its client sends."""
         older, self.connection = self.connection, connection
+        self.peer = _address(connection)
         if self._expiry is not None:
             self._expiry.cancel()
         pinging = asyncio.create_task(self._ping(connection))
@@ -148,6 +188,7 @@ class Session:
         worker = self._living_worker()
         async with worker.lock:
             if self.connection is connection:
+                self.bytes_up += len(packet)
                 await worker.send(Is.PACKET, packet)
 
     async def _attach(self, connection: ServerConnection) -> None:
@@ -193,7 +234,13 @@ class Session:
                 return
             except TimeoutError:
                 if self._reading_since is not None and loop.time() - self._reading_since >= PING_TIMEOUT:
-                    log.info("%s: no sign of life from its client for %g s", self.label, PING_TIMEOUT)
+                    why = "no sign of life from its client"
+                    log.info("%s: %s for %g s", self.label, why, PING_TIMEOUT, extra={"session": self.label})
                     connection.transport.abort()
                     return
 
+
+def _address(connection: ServerConnection) -> str:
+    """Where a connection comes from; nothing when it is gone already."""
+    peer = connection.remote_address
+    return str(peer[0]) if peer else ""

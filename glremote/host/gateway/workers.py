@@ -40,6 +40,10 @@ class Options:
     warm: int = 2
     grace: float = 60.0
     device_index: int | None = None
+    drain: float = 0.0
+    """Seconds that the sessions have for their end after SIGTERM."""
+    look_token: str | None = field(default=None, repr=False)
+    """What /healthz, /metrics and / ask for; beyond loopback they are closed without one."""
     near: bool = True
     """Whether a client on this machine may go to its worker past the gateway (near.py)."""
     lifeline: int | None = None
@@ -56,6 +60,7 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
         self.label = f"worker {process.pid}"
+        self.renderer = ""
         self.lock = asyncio.Lock()
         self._process = process
         self._socket = sock
@@ -67,7 +72,10 @@ class Worker:
     @classmethod
     async def start(cls, options: Options) -> Worker:
         """A worker that has its context. Raises WorkerFailed."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise WorkerFailed(f"a worker process could not be started: {error.strerror}") from None
         ours.setblocking(False)
         settings = [] if options.device_index is None else ["--device-index", str(options.device_index)]
         variables = environment() if options.near else environment() | {NEAR: "0"}
@@ -91,7 +99,8 @@ class Worker:
                 what, data = await worker.receive()
             if what is not Is.READY:
                 raise PortClosed("it is no worker")
-            log.info("%s renders with %s", worker.label, bytes(data).decode(errors="replace"))
+            worker.renderer = bytes(data).decode(errors="replace")
+            log.info("%s renders with %s", worker.label, worker.renderer, extra={"session": worker.label})
             return worker
         except BaseException as error:
             how = await worker.end()
@@ -147,7 +156,7 @@ class Worker:
             async with asyncio.timeout(WORKER_PATIENCE):
                 await self._process.wait()
         except TimeoutError:
-            log.warning("%s did not end by itself, and was killed", self.label)
+            log.warning("%s did not end by itself, and was killed", self.label, extra={"session": self.label})
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
@@ -177,4 +186,4 @@ class Worker:
         text = "".join(c if c.isprintable() else " " for c in line.decode(errors="replace")).strip()[:LONGEST_REASON]
         if text:
             self._last_line = text
-            log.warning("%s: %s", self.label, text)
+            log.warning("%s: %s", self.label, text, extra={"session": self.label})
