@@ -331,7 +331,7 @@ def _terms(facts: dict[str, str]) -> str:
 
 
 def _section(title: str, items: str) -> str:
-    return f"<section><h2>{title}</h2>\n<ul>\n{items}\n</ul></section>" if items else ""
+    return f'<section><h2>{title}</h2>\n<ul class="card">\n{items}\n</ul></section>' if items else ""
 
 
 def _row(session: Session, now: float) -> str:
