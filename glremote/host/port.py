@@ -70,7 +70,7 @@ class Tally(NamedTuple):
         """Raises ValueError: a worker may be what a client has made of it."""
         try:
             *numbers, faults = json.loads(bytes(data))
-            tally = cls(*numbers, faults)
+            tally = cls._make((*numbers, faults))
         except (TypeError, RecursionError) as error:
             raise ValueError(f"no tally: {error}") from None
         if not isinstance(faults, dict) or len(faults) > MOST_KINDS or any(len(kind) > LONGEST_KIND for kind in faults):

@@ -29,8 +29,8 @@ import glremote
 from glremote.host.gateway import looking
 from glremote.host.port import Tally
 from glremote.host.serving import LocalHost
-from glremote.protocol.errors import NotAdmitted
-from tests.host.test_gateway import Host, eventually
+from glremote.protocol.errors import HostError, NotAdmitted
+from tests.host.test_gateway import TOKEN, Host, eventually
 
 LOOK = "a-token-for-looking"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -242,15 +242,14 @@ def test_a_token_of_its_own(start: Start, look_file: Path, path: str) -> None:
 
 
 def test_beyond_loopback_there_is_no_page_without_a_token(tmp_path: Path) -> None:
-    for folder, options in (("closed", {}), ("open", {"look_token": LOOK})):
-        (tmp_path / folder).mkdir()
-        host = Host(tmp_path / folder, bind="0.0.0.0", **options)
+    for token in (None, LOOK):
+        host = Host(tmp_path, bind="0.0.0.0", look_token=token)
         try:
             url = host.url.replace("0.0.0.0", "127.0.0.1")
             for path in looking.PAGES:
                 status, text, _ = get(url, path)
-                assert status == (401 if options else 403) and "token" in text
-                assert get(url, path, Authorization=f"Bearer {LOOK}")[0] == (200 if options else 403)
+                assert status == (401 if token else 403) and "token" in text
+                assert get(url, path, Authorization=f"Bearer {LOOK}")[0] == (200 if token else 403)
         finally:
             host.close()
 
@@ -267,7 +266,7 @@ def test_another_name_that_leads_to_loopback_is_no_way_in(start: Start) -> None:
 def test_looking_with_the_hosts_own_token_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("the-same")
-    command = ["glremote", "serve", "--port", "0", "--token-file", file, "--look-token-file", file]
+    command = ["glremote", "serve", "--port", "0", "--token-file", str(file), "--look-token-file", str(file)]
     done = subprocess.run([sys.executable, "-P", "-m", *command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "the token for looking is the host's own" in done.stderr
 
@@ -448,6 +447,54 @@ def test_a_log_that_cannot_be_written_ends_nothing(start: Start, tmp_path: Path)
         process.terminate()
         assert process.wait(30) == 0
         process.stdout.close()  # type: ignore[union-attr]
+
+
+FULL_WORKER = """
+import errno, os, sys
+allocate = os.posix_fallocate
+def full(descriptor, offset, size):
+    if os.path.exists(sys.argv[1]):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    allocate(descriptor, offset, size)
+os.posix_fallocate = full
+from glremote.host import worker
+sys.exit(worker.main(sys.argv[2:]))
+"""
+
+
+def test_a_full_shared_memory_fails_the_read_alone(tmp_path: Path) -> None:
+    """Near, a stack grows in shared memory; what the system says then is the only thing that is not real here."""
+    flag = tmp_path / "full"
+    host = Host(tmp_path, worker_command=[sys.executable, "-P", "-c", FULL_WORKER, str(flag)])
+    try:
+        contexts = [glremote.create_context(host.url, token=TOKEN, near=True) for _ in range(2)]
+        ctx, other = contexts
+        before = picture(ctx)
+        framebuffer = ctx.simple_framebuffer((1024, 1024))
+        framebuffer.clear(0.0, 1.0, 0.0, 1.0)
+        flag.touch()
+        with pytest.raises(HostError, match="No space left on device"):
+            framebuffer.read()
+        assert picture(ctx) == before == picture(other)
+        flag.unlink()
+        assert framebuffer.read() == b"\0\xff\0" * 1024 * 1024
+        for one in contexts:
+            one.release()
+    finally:
+        host.close()
+
+
+def test_what_the_gpu_has_no_memory_for_is_its_programs_to_know(start: Start) -> None:
+    """As moderngl has it: in ctx.error, and nowhere else."""
+    host = start()
+    ctx, other = (glremote.create_context(host.url, token=host.token) for _ in range(2))
+    before = picture(other)
+    buffer = ctx.buffer(reserve=1 << 40)
+    assert ctx.error == "GL_OUT_OF_MEMORY" and ctx.error == "GL_NO_ERROR"
+    buffer.release()
+    assert picture(ctx) == before == picture(other) and other.error == "GL_NO_ERROR"
+    ctx.release()
+    other.release()
 
 
 # --- a worker's word

@@ -30,8 +30,8 @@ from websockets.http11 import Request, Response
 from glremote.link.websocket import PATH, SESSION_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
-from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .looking import HEADERS as PAGE_HEADERS
+from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
 from .workers import Options, Worker, WorkerFailed
 
@@ -117,6 +117,8 @@ class Gateway:
 
     async def drain(self, seconds: float) -> None:
         """Take no new sessions, tell those that are there, and give them so many seconds."""
+        if not seconds:
+            return
         self.draining = True
         text = f"the host is going down: this session is ended in {seconds:g} s"
         log.info("going down: no new sessions, and %d have %g s", len(self._sessions), seconds)

@@ -17,7 +17,7 @@ import os
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -133,13 +133,13 @@ class Looking:
         """Prometheus' collector: everything, as it is now."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def counter(name: str, text: str, values: dict[str, float], label: str = "") -> Any:
+        def counter(name: str, text: str, values: Mapping[str, float], label: str = "") -> Any:
             family = CounterMetricFamily(f"glremote_{name}", text, labels=[label] if label else [])
             for key, value in values.items():
                 family.add_metric([key] if label else [], value)
             return family
 
-        def gauge(name: str, text: str, values: dict[str, float], label: str = "") -> Any:
+        def gauge(name: str, text: str, values: Mapping[str, float], label: str = "") -> Any:
             family = GaugeMetricFamily(f"glremote_{name}", text, labels=[label] if label else [])
             for key, value in values.items():
                 family.add_metric([key] if label else [], value)
@@ -152,12 +152,12 @@ class Looking:
             "buffers": sum(session.tally.waiting for session in gateway.sessions),
             "bytes_to_clients": sum(session.unsent for session in gateway.sessions),
         }
-        yield gauge("sessions", "Sessions now, by state.", dict(states), "state")
+        yield gauge("sessions", "Sessions now, by state.", states, "state")
         yield gauge("sessions_limit", "The most sessions at a time.", {"": gateway.options.max_sessions})
         yield gauge("sessions_near", "Sessions whose client has come past the gateway.",
                     {"": sum(session.tally.near for session in gateway.sessions)})  # fmt: skip
         yield counter("sessions_begun", "Sessions that have begun.", {"": self.sessions})
-        yield counter("sessions_ended", "Sessions that have ended, by how.", dict(self.endings), "how")
+        yield counter("sessions_ended", "Sessions that have ended, by how.", self.endings, "how")
         refused = {str(status): count for status, count in self.refused.items()}
         yield counter("refused", "Websockets that were refused, by HTTP status.", refused, "status")
         yield counter("buffers", "Command buffers that were run.", {"": total.buffers})
@@ -167,7 +167,7 @@ class Looking:
                       {"up": total.bytes_up, "down": total.bytes_down}, "direction")  # fmt: skip
         yield counter("data_bytes", "Bytes of buffers with their data, and of answers, unpacked, near too.",
                       {"up": total.data_up, "down": total.data_down}, "direction")  # fmt: skip
-        yield counter("faults", "Commands that failed, by the exception's type.", dict(total.faults), "kind")
+        yield counter("faults", "Commands that failed, by the exception's type.", total.faults, "kind")
         yield gauge("waiting", "What waits in queues.", waiting, "queue")
         yield gauge("workers_warm", "Workers that are ready for a session.", {"": gateway.warm_workers})
         yield gauge("draining", "1 when no new sessions are taken, since the host goes down.", {"": gateway.draining})

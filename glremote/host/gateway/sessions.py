@@ -1,8 +1,8 @@
 """Sessions, from the gateway: packets are carried between a worker and whichever connection its client has.
 
 Knows: websockets, and when a client that is gone is given up. Does not know: who may come in, or what is in a packet;
-of all messages it writes two itself, Lost and Notice. Each side is read only when what was read before is handed over, so whoever
-does not read makes the other stop writing, and nothing gathers here.
+of all messages it writes two itself, Lost and Notice. Each side is read only when what was read before is handed over,
+so whoever does not read makes the other stop writing, and nothing gathers here.
 """
 
 from __future__ import annotations
