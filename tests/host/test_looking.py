@@ -470,6 +470,7 @@ def test_a_full_shared_memory_fails_the_read_alone(tmp_path: Path) -> None:
         contexts = [glremote.create_context(host.url, token=TOKEN, near=True) for _ in range(2)]
         ctx, other = contexts
         before = picture(ctx)
+        assert picture(other) == before
         framebuffer = ctx.simple_framebuffer((1024, 1024))
         framebuffer.clear(0.0, 1.0, 0.0, 1.0)
         flag.touch()
