@@ -1,6 +1,8 @@
 # make run     draw the gallery through a host of its own, and say where it is
 # make test    run the tests; `make test ARGS="-k link"` runs some of them
 # make soak    random programs, plain and remote, until interrupted; `make soak ARGS="--seconds 60"` ends by itself
+# make fuzz    inputs gone wrong for decoder, session and interpreter; `make fuzz ARGS="--target decoder --seconds 600"`
+# make soak-breaking   sessions whose link is cut and stalled, until interrupted; ARGS="--seconds 60" as before
 # make check   ruff and mypy
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
 # make bench   workloads plainly and on a host, and how they compare; `make bench ARGS="--only draws --far"`
@@ -12,7 +14,7 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test soak check conformance bench bench-sessions clean
+.PHONY: run test soak soak-breaking fuzz check conformance bench bench-sessions clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
@@ -22,6 +24,12 @@ test: $(READY)
 
 soak: $(READY)
 	@.venv/bin/python -m tests.differential $(ARGS)
+
+fuzz: $(READY)
+	@.venv/bin/python -m tests.fuzzing $(ARGS)
+
+soak-breaking: $(READY)
+	@.venv/bin/python -m tests.breaking $(ARGS)
 
 check: $(READY)
 	@.venv/bin/ruff check

@@ -20,15 +20,20 @@ import runpy
 import secrets
 import socket
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .protocol.errors import Error
+
+if TYPE_CHECKING:
+    from .host import gateway
 
 HELP = {"help_option_names": ["-h", "--help"]}
 REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -100,7 +105,43 @@ def read_token(file: Path | None, variable: str = "GLREMOTE_TOKEN") -> str | Non
     return token or None
 
 
+def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --ca-file and --pin, of which GLREMOTE_CA_FILE and GLREMOTE_PIN are the defaults."""
+    ca = click.option(
+        "--ca-file",
+        "ca",
+        metavar="FILE",
+        help="Certificates (PEM) of the authorities that vouch for a wss:// host.  [default: GLREMOTE_CA_FILE, "
+        "else the system's]",
+    )
+    pin = click.option(
+        "--pin", metavar="sha256:DIGITS", help="The wss:// host's own certificate.  [default: GLREMOTE_PIN]"
+    )
+    return ca(pin(command))
+
+
+def check_trust(host: str, ca: str | None, pin: str | None) -> str | None:
+    """The path of `ca`, wherever the program goes. Says now what would fail later."""
+    from .link.tls import Trust
+
+    try:
+        Trust.chosen(host, ca, pin)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    return None if ca is None else os.path.abspath(ca)
+
+
 # --- serve
+
+
+def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
+    """The limits of a session, as they are given."""
+    from .host.limits import Limits, read
+
+    try:
+        return Limits(**read(",".join(given)))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @commands.command()
@@ -147,39 +188,129 @@ def read_token(file: Path | None, variable: str = "GLREMOTE_TOKEN") -> str | Non
     show_default=True,
     help="How lines are logged, on standard error.",
 )
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=read_limits,
+    help="What each session may use: objects, memory, object-bytes, source-bytes (k, m and g are units), "
+    "buffer-seconds, idle-seconds. Can be given again.",
+)
+@click.option(
+    "--worker-memory",
+    metavar="MB",
+    type=click.IntRange(1),
+    default=8192,
+    show_default=True,
+    help="A context whose worker process holds more memory is ended.",
+)
+@click.option(
+    "--cache",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where drivers keep their native code, a folder for each token.  [default: glremote/drivers in this user's "
+    "folder for caches; for a token that is made for the run, one that goes with it]",
+)
+@click.option(
+    "--no-walls",
+    "walls",
+    flag_value=False,
+    default=True,
+    help="Let workers do whatever this user may do, for a driver that cannot work otherwise.",
+)
+@click.option(
+    "--tokens-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The file of `glremote token`.  [default: GLREMOTE_TOKENS, else one in your folder for settings]",
+)
+@click.option(
+    "--tls-cert", metavar="FILE", type=click.Path(path_type=Path), help="This host's certificate (PEM): serve wss://."
+)
+@click.option("--tls-key", metavar="FILE", type=click.Path(path_type=Path), help="The certificate's key (PEM).")
+@click.option(
+    "--insecure", is_flag=True, help="Let other machines connect also without TLS, or with a token made for this run."
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    metavar="ORIGIN",
+    multiple=True,
+    callback=lambda ctx, option, given: tuple(map(read_origin, given)),
+    help="Admit web pages from here, with a token, as in https://example.org. May be given more than once.",
+)
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
     """Serve this machine's GPU to glremote programs.
 
-    Listens on this machine alone unless --bind says otherwise. Prints one line with its address when it is ready.
-    Without a token in --token-file or GLREMOTE_TOKEN it makes one and shows it. Ctrl-C ends it, and all contexts on it;
-    after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser shows what it does.
+    Listens on this machine alone unless --bind says otherwise; at another address it starts only with TLS and with a
+    token that you chose. Prints one line with its address when it is ready. Admits the tokens of `glremote token` and
+    the one in --token-file or GLREMOTE_TOKEN; where there is none it makes one and shows it. Ctrl-C ends it, and all
+    contexts on it; after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser
+    shows what it does.
     """
     from .host import gateway
-    from .host.gateway import logs
+    from .host.gateway import logs, tokens
 
     token = read_token(given.pop("token_file"))
+    file = given.pop("tokens_file") or tokens.default_file()
+    made = token is None and not _tokens_in(file)
+    certificate, key, insecure = given.pop("tls_cert"), given.pop("tls_key"), given.pop("insecure")
+    tls = _tls(certificate, key)
+    if not _is_loopback(given["bind"]) and not insecure:
+        _refuse_strangers(given["bind"], tls is None, made)
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
     look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
     if token and look_token == token:
         raise Failure("the token for looking is the host's own: whoever may look could render; take another")
     logs.begin(given.pop("log_format"))
-    options = gateway.Options(
-        token=token or secrets.token_urlsafe(24), look_token=look_token, lifeline=lifeline, **given
-    )
+    with contextlib.ExitStack() as stack:
+        stays = not made and lifeline is None
+        given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
+        own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
+        options = gateway.Options(
+            token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given
+        )
+        _serve(options, made, certificate)
+
+
+def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:
+    """The folder for the cache folders, and None for no walls; what the walls cannot hold off is said."""
+    from .host.walls import caches, missing
+
+    if not walls:
+        _tell("Warning: workers have no walls: a driver that is led astray can do whatever this user may do.")
+        return None
+    for line in missing():
+        _tell(f"Warning: {line}.")
+    if given is not None:
+        return given.absolute()
+    if stays:
+        return caches()
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glremote-", ignore_cleanup_errors=True)))
+
+
+def _serve(options: gateway.Options, token_is_new: bool, certificate: Path | None) -> None:
+    from .host import gateway
 
     def ready(url: str) -> None:
-        if token is None:
+        if token_is_new:
             _tell(f"The token, which was made for this run: {options.token}")
             _tell(f"On a client:  export GLREMOTE_TOKEN={options.token}")
             _tell(f"              glremote run --host {url} program.py")
-        _warn_of_others(options.bind, url)
+        if certificate is not None:
+            _tell(f"The certificate's pin: {_pin(certificate)}")
+        if not _is_loopback(options.bind):
+            _tell_of_others(options.bind, url)
         print(f"glremote serves at {url}", flush=True)
 
     try:
         gateway.run(options, ready)
     except gateway.WorkerFailed as error:
         raise Failure(f"nothing can be rendered here: {error}") from None
+    except gateway.TokensError as error:
+        raise Failure(str(error)) from None
     except OSError as error:
         raise Failure(_why_not_bound(error, options.bind, options.port)) from None
 
@@ -188,18 +319,71 @@ def _tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _warn_of_others(bind: str, url: str) -> None:
+def read_origin(text: str) -> str:
+    """A value of --allow-origin, as browsers write it."""
+    if re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s,*A-Z]+", text) is None:
+        raise click.BadParameter(f"{text!r} is no origin: give SCHEME://HOST or SCHEME://HOST:PORT, in small letters")
+    return text
+
+
+def _tokens_in(file: Path | None) -> bool:
+    from .host.gateway import tokens
+
     try:
-        address = ipaddress.ip_address(bind)
-        loopback, anywhere = address.is_loopback, address.is_unspecified
-    except ValueError:
-        loopback, anywhere = bind == "localhost", False
-    if anywhere:
-        _tell(f"From other machines: ws://{socket.gethostname()}:{url.rpartition(':')[2]}")
-    if not loopback:
+        return file is not None and any(not token.has_expired() for token in tokens.TokensFile(file).tokens())
+    except tokens.TokensError as error:
+        raise Failure(str(error)) from None
+
+
+def _tls(certificate: Path | None, key: Path | None) -> Any:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise Failure("--tls-cert and --tls-key go together: the certificate and its key")
+    from .host.gateway import tls_context
+
+    try:
+        return tls_context(certificate, key)
+    except (OSError, ValueError) as error:
+        raise Failure(f"no TLS: {error}") from None
+
+
+def _pin(certificate: Path) -> str:
+    from .link.tls import pin_of
+
+    return pin_of(certificate)
+
+
+def _is_loopback(bind: str) -> bool:
+    """Whether only this machine can connect; also of what is no address, which cannot be listened at."""
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(bind, None)}
+    except OSError:
+        return True
+    return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)
+
+
+def _refuse_strangers(bind: str, no_tls: bool, no_token: bool) -> None:
+    lacks = []
+    if no_tls:
+        lacks.append("TLS (--tls-cert FILE --tls-key FILE)")
+    if no_token:
+        lacks.append("a token that you chose (`glremote token create`, --token-file FILE or GLREMOTE_TOKEN)")
+    if lacks:
+        raise Failure(
+            f"other machines can connect to {bind}, and there is not yet {' and not '.join(lacks)}; better keep to "
+            "loopback and use an ssh tunnel, or say --insecure where everybody on the network is trusted"
+        )
+
+
+def _tell_of_others(bind: str, url: str) -> None:
+    scheme, _, _ = url.partition(":")
+    if bind in ("0.0.0.0", "::"):
+        _tell(f"From other machines: {scheme}://{socket.gethostname()}:{url.rpartition(':')[2]}")
+    if scheme == "ws":
         _tell(
             "Warning: other machines can connect, and the connection is not encrypted: whoever listens on the network "
-            "sees the token and all data. Better keep to loopback, and use an ssh tunnel or a proxy that speaks TLS."
+            "sees the token and all data. Better keep to loopback, and use an ssh tunnel, or TLS."
         )
 
 
@@ -211,6 +395,93 @@ def _why_not_bound(error: OSError, bind: str, port: int) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"{bind} is no address of this machine; name one with --bind"
     return f"cannot listen at port {port} of {bind}: {error}"
+
+
+# --- token
+
+
+def tokens_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --tokens-file, for the commands that change the file or show it."""
+    option = click.option(
+        "--tokens-file",
+        "file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Where the tokens are kept.  [default: GLREMOTE_TOKENS, else a file in your folder for settings]",
+    )
+    return option(command)
+
+
+def read_lifetime(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """The value of --expires, in seconds."""
+    if text is None:
+        return None
+    found = re.fullmatch("([1-9][0-9]{0,5})([smhd])", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no time: give a number and s, m, h or d, as in 30d")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
+
+
+@contextlib.contextmanager
+def _tokens_file(file: Path | None) -> Any:
+    from .host.gateway import tokens
+
+    path = file or tokens.default_file()
+    if path is None:
+        raise Failure("GLREMOTE_TOKENS is empty, and so names no file; name one there or with --tokens-file")
+    try:
+        yield tokens.TokensFile(path)
+    except tokens.TokensError as error:
+        raise Failure(str(error)) from None
+
+
+@commands.group()
+def token() -> None:
+    """Make, show and revoke the tokens that `serve` admits.
+
+    Only their hashes are kept, in a file of yours. A host that is running sees every change within seconds.
+    """
+
+
+@token.command("create")
+@tokens_option
+@click.option("--name", help="What it is called, without spaces.  [default: its id]")
+@click.option("--max-sessions", type=click.IntRange(1), help="How many contexts at a time.  [default: the host's]")
+@click.option(
+    "--expires", metavar="TIME", callback=read_lifetime, help="After so long, as in 30d or 12h.  [default: never]"
+)
+def create_token(file: Path | None, name: str | None, max_sessions: int | None, expires: float | None) -> None:
+    """Make a token, and print it. It is shown this once."""
+    with _tokens_file(file) as tokens:
+        print(tokens.create(name, max_sessions, expires))
+
+
+@token.command("list")
+@tokens_option
+def list_tokens(file: Path | None) -> None:
+    """Show what is known of each token, which is not the token itself."""
+    with _tokens_file(file) as tokens:
+        rows = [("NAME", "ID", "SESSIONS", "CREATED", "EXPIRES")]
+        for one in tokens.tokens():
+            end = "never" if one.expires is None else _date(one.expires) + (" (over)" if one.has_expired() else "")
+            rows.append((one.name, one.id, str(one.max_sessions or "any"), _date(one.created), end))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@token.command("revoke")
+@tokens_option
+@click.argument("name", metavar="NAME|ID")
+def revoke_token(file: Path | None, name: str) -> None:
+    """Admit a token no more; its sessions end within seconds."""
+    with _tokens_file(file) as tokens:
+        revoked = tokens.revoke(name)
+    _tell(f"{revoked.name} ({revoked.id}) is revoked")
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 # --- run
@@ -226,7 +497,7 @@ class RunCommand(click.Command):
                 end = at + (2 if args[at] == "-m" else 1)
                 args = [*args[:end], "--", *args[end:]]
                 break
-            at += 2 if args[at] in ("--host", "--token-file", "--screen") else 1
+            at += 2 if args[at] in ("--host", "--token-file", "--ca-file", "--pin", "--screen") else 1
         return super().parse_args(ctx, args)
 
 
@@ -243,6 +514,7 @@ def read_size(ctx: click.Context, option: click.Parameter, text: str | None) -> 
 @commands.command(cls=RunCommand, context_settings=REST, options_metavar="[OPTIONS]")
 @click.option("--host", metavar="URL", envvar="GLREMOTE_HOST", help="ws://HOST:PORT  [default: GLREMOTE_HOST]")
 @token_option
+@trust_options
 @click.option(
     "--screen",
     metavar="WIDTHxHEIGHT",
@@ -254,6 +526,8 @@ def read_size(ctx: click.Context, option: click.Parameter, text: str | None) -> 
 def run(
     host: str | None,
     token_file: Path | None,
+    ca: str | None,
+    pin: str | None,
     screen: tuple[int, int] | None,
     module: str | None,
     arguments: tuple[str, ...],
@@ -272,9 +546,10 @@ def run(
     program.check()
     if not host.startswith(("ws://", "wss://")):
         raise Failure(f"{host!r} is no address of a host: give ws://HOST:PORT or wss://HOST:PORT")
+    ca = check_trust(host, ca, pin)
     from . import running
 
-    running.install(host, read_token(token_file), screen or running.SCREEN)
+    running.install(host, read_token(token_file), screen or running.SCREEN, ca, pin)
     return program
 
 
@@ -365,6 +640,7 @@ def _modules(trace: TracebackType | None) -> set[str]:
 @commands.command()
 @click.option("--host", metavar="URL", envvar="GLREMOTE_HOST", help="ws://HOST:PORT  [default: GLREMOTE_HOST, or none]")
 @token_option
+@trust_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -373,7 +649,7 @@ def _modules(trace: TracebackType | None) -> set[str]:
     show_default=True,
     help="Where the pictures and index.html go.",
 )
-def gallery(host: str | None, token_file: Path | None, out: Path) -> None:
+def gallery(host: str | None, token_file: Path | None, ca: str | None, pin: str | None, out: Path) -> None:
     """Render every sample on a host, and make a page of the pictures.
 
     Where no host is named, one is started on this machine for as long as it takes. The path of the page is printed
@@ -385,6 +661,7 @@ def gallery(host: str | None, token_file: Path | None, out: Path) -> None:
     from .gallery import make_gallery
     from .host.serving import LocalHost
 
+    ca = check_trust(host or "a host of its own", ca, pin)
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
     try:
         with contextlib.ExitStack() as stack:
@@ -398,7 +675,7 @@ def gallery(host: str | None, token_file: Path | None, out: Path) -> None:
             def show(done: int, total: int, name: str) -> None:
                 progress.update(task, completed=done, total=total, description=name)
 
-            page = make_gallery(out, url, token, show)
+            page = make_gallery(out, url, token, show, ca, pin)
     except Error as error:
         raise Failure(str(error)) from None
     except ExceptionGroup as failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, overload
@@ -29,6 +30,8 @@ def create_context(
     host: str | None = None,
     *,
     token: str | None = None,
+    ca: str | os.PathLike[str] | None = None,
+    pin: str | None = None,
     require: int | None = None,
     device_index: int | None = None,
     near: bool = True,
@@ -38,15 +41,17 @@ def create_context(
 
     `host` is "ws://HOST:PORT" or "wss://HOST:PORT", or "local" for moderngl's own context here; None means the
     environment's GLREMOTE_HOST, else local. `token` is what the host admits, None the environment's GLREMOTE_TOKEN.
+    A wss:// host's certificate is one that the system's authorities vouch for, or those in the file `ca`, or the one
+    whose `pin` ("sha256:...") is given; where neither is, GLREMOTE_CA_FILE and GLREMOTE_PIN say it.
     `require` is the least OpenGL version (430 for 4.3; default 330), `device_index` the GPU. A host on this machine, of
     this user, shares memory with us instead of sending it through the websocket, unless `near` is False. `settings`
     are moderngl's (`backend`, ...) and for local contexts only.
 
     Raises HostUnreachable, NotAdmitted or VersionMismatch, naming the host, within 5 seconds where nobody answers; and
-    ValueError where the driver's version is less than `require`.
+    ValueError where the driver's version is less than `require`, or `ca` or `pin` is none.
     """
     return instance().create_context(
-        host, token=token, require=require, device_index=device_index, near=near, **settings
+        host, token=token, ca=ca, pin=pin, require=require, device_index=device_index, near=near, **settings
     )
 
 

@@ -44,7 +44,14 @@ class Drawn:
     error: Exception | None = None
 
 
-def make_gallery(out: Path, url: str, token: str | None, progress: Callable[[int, int, str], None]) -> Path:
+def make_gallery(
+    out: Path,
+    url: str,
+    token: str | None,
+    progress: Callable[[int, int, str], None],
+    ca: str | None = None,
+    pin: str | None = None,
+) -> Path:
     """Render every sample on the host at `url`, and write `out`/NAME.png for each and `out`/index.html.
 
     Calls `progress(done, total, name)` before each sample, and with an empty name after the last. Returns the absolute
@@ -54,11 +61,11 @@ def make_gallery(out: Path, url: str, token: str | None, progress: Callable[[int
     out = out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    host, renderer = _where(url, token)
+    host, renderer = _where(url, token, ca, pin)
     drawn: list[Drawn] = []
     for name in samples.NAMES:
         progress(len(drawn), len(samples.NAMES), name)
-        drawn.append(_draw(name, url, token, out / f"{name}.png"))
+        drawn.append(_draw(name, url, token, ca, pin, out / f"{name}.png"))
     page = out / "index.html"
     page.write_text(_page(drawn, host, renderer, time.perf_counter() - started), encoding="utf-8")
     progress(len(drawn), len(samples.NAMES), "")
@@ -68,9 +75,9 @@ def make_gallery(out: Path, url: str, token: str | None, progress: Callable[[int
     return page
 
 
-def _where(url: str, token: str | None) -> tuple[str, str]:
+def _where(url: str, token: str | None, ca: str | None, pin: str | None) -> tuple[str, str]:
     """The host's name and its renderer, from a context that is made for nothing else."""
-    ctx = glremote.create_context(url, token=token)
+    ctx = glremote.create_context(url, token=token, ca=ca, pin=pin)
     try:
         device = glremote.device(ctx)
         return device.host, device.renderer
@@ -78,14 +85,14 @@ def _where(url: str, token: str | None) -> tuple[str, str]:
         ctx.release()
 
 
-def _draw(name: str, url: str, token: str | None, path: Path) -> Drawn:
+def _draw(name: str, url: str, token: str | None, ca: str | None, pin: str | None, path: Path) -> Drawn:
     caption = ""
     path.unlink(missing_ok=True)  # a picture of an earlier gallery is none of this one
     try:
         sample = importlib.import_module(f"{samples.__name__}.{name}")
         caption = (sample.__doc__ or "").strip().partition("\n")[0]
         # not near: the page shows what a network carries
-        ctx = glremote.create_context(url, token=token, require=sample.REQUIRE, near=False)
+        ctx = glremote.create_context(url, token=token, ca=ca, pin=pin, require=sample.REQUIRE, near=False)
         try:
             before = _figures(ctx)
             picture = sample.render(ctx)

@@ -20,6 +20,7 @@ from .device.ending import end_process
 from .device.remote import RemoteDevice
 from .device.road import Connector
 from .link import websocket
+from .link.tls import Trust
 from .protocol.errors import HostError
 from .protocol.reflection import is_software
 from .recording.context import Context
@@ -40,6 +41,8 @@ class Instance:
         host: str | None = None,
         *,
         token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        pin: str | None = None,
         require: int | None = None,
         device_index: int | None = None,
         near: bool = True,
@@ -48,20 +51,31 @@ class Instance:
         """A moderngl.Context on a host or on this machine. See `glremote.create_context`."""
         host, reason = (host, "named in the call") if host else self._choose()
         if host == "local":
+            if ca is not None or pin is not None:
+                raise TypeError("a context on this machine has no host whose certificate a ca or a pin is for")
             return self._local(require, device_index, reason, settings)
         if settings:
             raise TypeError(f"a remote context takes no {', '.join(sorted(settings))}")
         if device_index is not None:
             raise NotImplementedError("create_context(device_index=...) on a host is not in this version of glremote")
         require = 330 if require is None else require
-        return self._facade(self.open(host, token, reason, require, near), require)
+        return self._facade(self.open(host, token, reason, require, near, ca, pin), require)
 
-    def open(self, host: str, token: str | None, reason: str, require: int, near: bool = True) -> RemoteDevice:
+    def open(
+        self,
+        host: str,
+        token: str | None,
+        reason: str,
+        require: int,
+        near: bool = True,
+        ca: str | os.PathLike[str] | None = None,
+        pin: str | None = None,
+    ) -> RemoteDevice:
         """A new session on a host that is named by its URL."""
         if not host.startswith(("ws://", "wss://")):
             raise ValueError(f'{host!r} is no host: give ws://HOST:PORT, wss://HOST:PORT or "local"')
         token = token if token is not None else os.environ.get("GLREMOTE_TOKEN")
-        connector = functools.partial(websocket.connect, host, token)
+        connector = functools.partial(websocket.connect, host, token, trust=Trust.chosen(host, ca, pin))
         return RemoteDevice(connector, host, reason, VERSION, MODERNGL, require, near)
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:

@@ -30,11 +30,21 @@ BITS = {"red": 8, "green": 8, "blue": 8, "alpha": 8, "depth": 24, "stencil": 0}
 class Seam:
     """Stands where moderngl's extension module stands; all but making contexts is its own."""
 
-    def __init__(self, instance: Instance, host: str, token: str | None, screen: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        host: str,
+        token: str | None,
+        screen: tuple[int, int],
+        ca: str | None = None,
+        pin: str | None = None,
+    ) -> None:
         self._instance = instance
         self._host = host
         self._token = token
         self._screen = screen
+        self._ca = ca
+        self._pin = pin
         self._window: Context | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -45,7 +55,9 @@ class Seam:
         if settings.get("mode") == "share":
             raise NotImplementedError("create_context(share=True): a context on a host shares nothing with another")
         self._check(settings)
-        device: RemoteDevice = self._instance.open(self._host, self._token, "glremote run", settings["glversion"])
+        device: RemoteDevice = self._instance.open(
+            self._host, self._token, "glremote run", settings["glversion"], ca=self._ca, pin=self._pin
+        )
         context = Context(device)
         return context, context.version_code
 
@@ -115,12 +127,14 @@ def _seam() -> Seam:
     return moderngl.mgl  # type: ignore[attr-defined, no-any-return]
 
 
-def install(host: str, token: str | None, screen: tuple[int, int] = SCREEN) -> None:
+def install(
+    host: str, token: str | None, screen: tuple[int, int] = SCREEN, ca: str | None = None, pin: str | None = None
+) -> None:
     """From now on every context that this program makes through moderngl is on `host`; in its worker processes too."""
-    moderngl.mgl = Seam(instance(), host, token, screen)  # type: ignore[attr-defined]
+    moderngl.mgl = Seam(instance(), host, token, screen, ca, pin)  # type: ignore[attr-defined]
     moderngl.create_context = create_context
     moderngl.init_context = init_context
-    spawn.get_preparation_data = _Preparation(spawn.get_preparation_data, (host, token, screen))
+    spawn.get_preparation_data = _Preparation(spawn.get_preparation_data, (host, token, screen, ca, pin))
     if "forkserver" in multiprocessing.get_all_start_methods():
         # It would import the program before it is told this, and the program may take functions out of moderngl.
         multiprocessing.set_forkserver_preload([])

@@ -12,6 +12,7 @@
     │   └── Fault               ... of a command that was recorded earlier (recording/ has it; a moderngl.Error too)
     ├── LinkError               the way between client and host
     │   ├── HostUnreachable     nobody answers there, or not a glremote host
+    │   │   └── NobodyListens   ... the machine is there, and refuses: no process has that port
     │   ├── NotAdmitted         the host refused the token, or has no room for another session
     │   └── DeviceLost          the session is gone, and everything it held
     └── ProtocolError           one side broke the protocol: a bug, or a stranger
@@ -69,6 +70,10 @@ class LinkError(Error):
 
 class HostUnreachable(LinkError):
     """Nobody answered at the host's address in time, or what answered is no glremote host."""
+
+
+class NobodyListens(HostUnreachable):
+    """The connection was refused: the machine is there, and no process listens at that port."""
 
 
 class NotAdmitted(LinkError):

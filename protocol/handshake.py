@@ -26,6 +26,7 @@ def greet(
     grace: float,
     driver: Driver,
     near: Near | None = None,
+    key: bytes = b"",
 ) -> Greeting | Refused:
     """What a host answers: its greeting, or why it will not."""
     if hello.version != VERSION:
@@ -33,7 +34,7 @@ def greet(
     if hello.require > driver.version_code:
         reason = f"Requested OpenGL version {hello.require}, got version {driver.version_code}"
         return Refused("require", reason, VERSION)
-    return Greeting(VERSION, software, moderngl, rows(), session, stack, grace, driver, near)
+    return Greeting(VERSION, software, moderngl, rows(), session, stack, grace, driver, near, key)
 
 
 def check(greeting: Greeting, software: str, host: str) -> None:

@@ -26,7 +26,7 @@ VERSION = 3
 LARGEST_BODY = 1 << 20
 LARGEST_HEAD = 0xFFFF
 LARGEST_PACKET = 4 << 20
-"""A packet that is not a single message is never longer than this."""
+"""A packet is never longer than this; a message is shorter by far."""
 
 Bytes = bytes | bytearray | memoryview
 Number = Annotated[int, msgspec.Meta(ge=1, lt=1 << 53)]
@@ -63,7 +63,10 @@ class Near(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Greeting(Message, tag=2):
-    """Host, in answer to Hello: what it speaks, the session, and all that a client may know without asking."""
+    """Host, in answer to Hello: what it speaks, the session, and all that a client may know without asking.
+
+    `key` is the session's: whoever resumes it proves that they know it (proof.py).
+    """
 
     version: int
     software: str
@@ -74,10 +77,14 @@ class Greeting(Message, tag=2):
     grace: float
     driver: Driver
     near: Near | None = None
+    key: bytes = b""
 
 
 class Refused(Message, tag=3):
-    """Host, instead of Greeting or Resumed: why not. `code` is one of "version", "require", "context", "session"."""
+    """Host, instead of Greeting, Proven or Resumed: why not.
+
+    `code` is one of "version", "require", "context", "session", "proof".
+    """
 
     code: str
     reason: str
@@ -85,7 +92,7 @@ class Refused(Message, tag=3):
 
 
 class Resume(Message, tag=4):
-    """Client, first on a later connection: the last number of the host's that it applied."""
+    """Client, on a later connection once both have proven themselves: the last number of the host's that it applied."""
 
     applied: Applied_
 
@@ -162,6 +169,25 @@ class Fault(Message, tag=13):
     last_made: int
 
 
+class Challenge(Message, tag=15):
+    """Host, first on a later connection: a nonce, with which the client is to prove the session's key."""
+
+    nonce: bytes
+
+
+class Proof(Message, tag=16):
+    """Client, in answer to Challenge: a nonce of its own, and its proof over both (proof.py)."""
+
+    nonce: bytes
+    proof: bytes
+
+
+class Proven(Message, tag=17):
+    """Host, in answer to Proof: the proof is right, and here is the host's own over both nonces."""
+
+    proof: bytes
+
+
 class Packed(Message, tag=14):
     """Either, numbered: the body, unpacked, is the `size` bytes that the sender's stack now holds at `offset`.
 
@@ -177,7 +203,21 @@ class Packed(Message, tag=14):
 
 
 Numbered = Patch | Buffer | Answer | Fault | Packed
-AnyMessage = Hello | Greeting | Refused | Resume | Resumed | Applied | Goodbye | Lost | Notice | Numbered
+AnyMessage = (
+    Hello
+    | Greeting
+    | Refused
+    | Resume
+    | Resumed
+    | Applied
+    | Goodbye
+    | Lost
+    | Notice
+    | Challenge
+    | Proof
+    | Proven
+    | Numbered
+)
 
 _LENGTHS = struct.Struct(">HI")
 _encoder = msgspec.msgpack.Encoder()
@@ -194,6 +234,8 @@ def encode(message: Message, body: Bytes = b"") -> bytes:
 
 def decode(packet: Bytes) -> list[tuple[Any, memoryview]]:
     """The messages of a packet, each with its body (a view of the packet)."""
+    if len(packet) > LARGEST_PACKET:
+        raise ProtocolError(f"a packet of {len(packet)} bytes; the greatest has {LARGEST_PACKET}")
     found: list[tuple[Any, memoryview]] = []
     view, at, end, size = memoryview(packet), 0, len(packet), _LENGTHS.size
     try:

@@ -146,7 +146,7 @@ def _decompress(body: Bytes, size: int) -> np.ndarray[Any, Any]:
 
     if size > LARGEST_BODY or len(body) < 16 or blosc._cbuffer_sizes(body)[:2] != (size, len(body)):
         raise ProtocolError(f"a body of {len(body)} bytes is not {size} bytes, packed")
-    data = np.empty(size, np.uint8)
+    data = np.zeros(size, np.uint8)  # whatever a frame leaves out shows nothing of ours
     try:
         blosc.decompress(body, data)
     except RuntimeError as error:

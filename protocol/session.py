@@ -45,6 +45,9 @@ ACKNOWLEDGE_MESSAGES = 64
 ACKNOWLEDGE_SHARE = 8
 """A receiver acknowledges at the latest after this many messages, or an eighth of its stack in spans."""
 
+HOLDS = 4
+"""A buffer that waits holds its packet in memory, unless that is so many times as large: then its body is copied."""
+
 _PATCHES = frozenset((Patch, Packed))
 _NUMBERED = _PATCHES | {Buffer, Answer, Fault}
 
@@ -71,6 +74,8 @@ class Session:
         self.received = 0  # the last number of the peer's that we took
         self.given = 0  # ... that the owner was given to do
         self.applied = 0  # ... that is done here
+        self._waiting: deque[tuple[int, int]] = deque()  # what the owner was given and has not done: number and bytes
+        self._waiting_bytes = 0
         self.told = 0  # ... that we acknowledged
         self._freed = 0  # bytes of spans that are done since we acknowledged
         self.resends = 0  # how many messages went out again, for whoever counts
@@ -159,7 +164,8 @@ class Session:
                     if self.applied == self.received:  # nothing before it is still to be done
                         self.applied = number
                 else:
-                    to_do.append(found)
+                    to_do.append(found if len(packet) <= HOLDS * len(body) else (message, memoryview(bytes(body))))
+                    self._wait(number, len(body))
                     self.given = number
                 self.received = number
             elif kind is Applied:
@@ -168,8 +174,20 @@ class Session:
                 to_do.append(found)
         return to_do
 
+    def _wait(self, number: int, size: int) -> None:
+        """Something is given to the owner: the peer may run ahead of it by its credit, and no further."""
+        if len(self._waiting) >= CREDIT_MESSAGES or self._waiting_bytes + size > CREDIT_BYTES:
+            raise ProtocolError(
+                f"message {number} is beyond its sender's credit: {len(self._waiting)} messages, "
+                f"{self._waiting_bytes} bytes, wait to be done; {CREDIT_MESSAGES} and {CREDIT_BYTES} may"
+            )
+        self._waiting.append((number, size))
+        self._waiting_bytes += size
+
     def done(self, number: int, size: int = 0) -> None:
         """The message of this number, and every one before it, is applied; with the `size` bytes of its spans."""
+        while self._waiting and self._waiting[0][0] <= number:
+            self._waiting_bytes -= self._waiting.popleft()[1]
         self._freed += size
         # Behind the last that was to be done there are patches only, and those are applied as they come.
         self.applied = self.received if number >= self.given else max(self.applied, number)

@@ -25,9 +25,13 @@ REMOTE_WAYS = WAYS[1:]
 
 @pytest.fixture(scope="session", autouse=True)
 def folder_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What is kept of programs is kept there, also by child processes; never in the user's own folder."""
+    """What is kept of programs is kept there, also by child processes; never in the user's own folder.
+
+    And no host admits the user's own tokens.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(known.VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("GLREMOTE_TOKENS", "")
         yield
 
 

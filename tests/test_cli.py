@@ -30,7 +30,8 @@ NOWHERE = "ws://127.0.0.1:9"
 def command(*arguments: str, **variables: str) -> dict[str, Any]:
     """The arguments of subprocess.Popen for `glremote ...`; the environment names no host and no token."""
     inherited = environment().items()
-    clean = {name: text for name, text in inherited if name == "GLREMOTE_CACHE" or not name.startswith("GLREMOTE_")}
+    kept = ("GLREMOTE_CACHE", "GLREMOTE_TOKENS")
+    clean = {name: text for name, text in inherited if name in kept or not name.startswith("GLREMOTE_")}
     return {"args": [sys.executable, "-m", "glremote", *arguments], "env": clean | variables, "text": True}
 
 
@@ -53,7 +54,7 @@ def one_line(done: subprocess.CompletedProcess[str], status: int = 1) -> str:
 # --- help
 
 
-@pytest.mark.parametrize("arguments", [(), ("serve",), ("run",), ("gallery",)])
+@pytest.mark.parametrize("arguments", [(), ("serve",), ("run",), ("gallery",), ("token",), ("token", "create")])
 def test_help(arguments: tuple[str, ...]) -> None:
     short, long = glremote_(*arguments, "-h"), glremote_(*arguments, "--help")
     assert short.returncode == long.returncode == 0
@@ -133,7 +134,7 @@ def test_serve_takes_a_token_and_does_not_show_it(serving: Any, tmp_path: Path) 
 
 
 def test_serve_warns_of_others(serving: Any) -> None:
-    process, line = serving("--bind", "0.0.0.0")
+    process, line = serving("--bind", "0.0.0.0", "--insecure")
     assert line.startswith("glremote serves at ws://0.0.0.0:")
     _, said = ended(process)
     assert f"ws://{socket.gethostname()}:" in said
@@ -158,7 +159,7 @@ def test_serve_names_a_port_that_is_in_use() -> None:
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "nowhere.invalid"])
 def test_serve_names_an_address_that_is_not_ours(address: str) -> None:
-    assert address in one_line(glremote_("serve", "--port", "0", "--bind", address))
+    assert address in one_line(glremote_("serve", "--port", "0", "--bind", address, "--insecure"))
 
 
 def test_serve_says_what_to_install_where_there_is_no_driver() -> None:
@@ -506,7 +507,7 @@ def test_a_host_that_is_lost_in_the_middle_keeps_its_traceback(tmp_path: Path) -
 def test_gallery_starts_a_host_and_prints_the_page_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def make_gallery(out: Path, url: str, token: str, progress: Any) -> Path:
+    def make_gallery(out: Path, url: str, token: str, progress: Any, ca: None, pin: None) -> Path:
         seen.append(url)
         progress(0, 1, "triangle")
         connect(url, token).close()
@@ -529,7 +530,8 @@ def test_gallery_says_what_went_wrong(tmp_path: Path) -> None:
 
 
 def test_a_local_host_that_cannot_start_says_why() -> None:
-    with pytest.raises(glremote.HostUnreachable, match=r"192\.0\.2\.1 is no address"), LocalHost("--bind", "192.0.2.1"):
+    local_host = LocalHost("--bind", "192.0.2.1", "--insecure")
+    with pytest.raises(glremote.HostUnreachable, match=r"192\.0\.2\.1 is no address"), local_host:
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable
@@ -117,6 +118,29 @@ def test_objects_are_collected_on_other_threads_meanwhile(remote: Any, mode: str
     assert kept.read() == (bytes(1024) if left else b"\xff" * 1024)
     assert (freed, len(remote.objects)) == (0 if mode == "auto" else 160 * 3, 0)
     assert remote.error == "GL_NO_ERROR"
+
+
+def test_a_block_that_is_left_is_not_sent_by_whoever_was_about_to_send(near_by: Any) -> None:
+    """The pump may hold the lock, and wait for Python's, for as long as a block lasts."""
+    buffer = near_by.buffer(b"before")
+    near_by.finish()
+    recorder = near_by.mglo.recorder
+    inside, over = threading.Event(), threading.Event()
+
+    def send() -> None:
+        with recorder._sending:
+            inside.set()
+            over.wait(0.3)
+            recorder._send(recorder._mark)
+
+    thread = threading.Thread(target=send)
+    with contextlib.suppress(ZeroDivisionError), glremote.command_buffer(near_by):
+        buffer.write(b"behind")
+        thread.start()
+        inside.wait()
+        raise ZeroDivisionError
+    thread.join()
+    assert buffer.read() == b"before"
 
 
 def cycle(ctx: moderngl.Context) -> list[Any]:

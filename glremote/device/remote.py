@@ -14,6 +14,7 @@ import contextlib
 import functools
 import itertools
 import logging
+import math
 import operator
 import threading
 import time
@@ -31,6 +32,7 @@ from glremote.protocol.errors import (
     Error,
     Inherited,
     LinkError,
+    NobodyListens,
     NotAdmitted,
     ProtocolError,
 )
@@ -52,7 +54,7 @@ from glremote.protocol.stacks import ALIGNMENT, Stack
 
 from . import ending
 from .devices import Traffic
-from .opening import GREETING_TIMEOUT, greet, tell
+from .opening import GREETING_TIMEOUT, greet, prove, tell
 from .road import Connector, Road
 from .waiting import CriticalSections, Pending
 
@@ -61,6 +63,8 @@ log = logging.getLogger("glremote")
 _DONE = operator.attrgetter("done")
 GOODBYE_TIMEOUT = 2.0
 """Seconds for what is not yet sent when the session ends."""
+REFUSED = 0.3
+"""Seconds for which nobody listens at the host's port; then the gateway is no more, and its sessions have ended too."""
 LEASE = 0.02
 """Seconds for which the pump leaves a link to the caller that last waited on it."""
 
@@ -329,7 +333,7 @@ class RemoteDevice:
         except LinkBroken as error:
             if self._closing:
                 return
-            log.warning("%s: %s; connecting the lifeline again", self.host, error)
+            log.warning("%s: %s; connecting the lifeline again", self.host, str(error))  # no frames for who keeps logs
             with self._lock:
                 self.road.lose_lifeline()
             pump().poke()
@@ -381,6 +385,9 @@ class RemoteDevice:
             self._start_reconnecting()
         if not self._session.connected:
             return Watch(due=due)
+        for one in (link, lifeline):
+            if one is not None and (beat := one.keep_alive()) is not None:
+                due = beat if due is None else min(due, beat)
         descriptor = link.fileno()
         writing = (descriptor,) if link.has_unsent else ()
         leased = self._leased_until - time.monotonic()
@@ -415,7 +422,7 @@ class RemoteDevice:
         with self._lock:
             if not self._session.connected or self.lost is not None:
                 return
-            log.warning("%s: %s; resuming", self.host, error)
+            log.warning("%s: %s; resuming", self.host, str(error))
             self._session.disconnect()
             self.road.fall_back()
         pump().poke()
@@ -446,20 +453,27 @@ class RemoteDevice:
         """Connect again, with backoff, for as long as the host keeps the session. The caller holds `_receiving`."""
         deadline = time.monotonic() + self.greeting.grace
         pause = 0.05
-        why = "the connection broke"
+        why, refused_since = "the connection broke", math.inf
+        prove_ = functools.partial(prove, host=self.host, key=self.greeting.key)
         while self.lost is None:
             try:
-                link = self.road.another(self.greeting.session)
+                link = self.road.another(self.greeting.session, prove_)
                 if lifeline:
                     self.road.lifeline = link
                     return
-                if self._resume_over(link, deadline):
+                if self._resume_over(link):
                     return
+                deadline = time.monotonic() + self.greeting.grace  # the host has seen us
             except NotAdmitted as error:
                 self._lose(DeviceLost(f"the session is gone: {error}"))
                 return
             except LinkError as error:
                 why = str(error)
+                if not isinstance(error, NobodyListens):
+                    refused_since = math.inf
+                elif time.monotonic() - (refused_since := min(refused_since, time.monotonic())) >= REFUSED:
+                    self._lose(DeviceLost(f"the host has ended, and the session with it: {why}"))
+                    return
             if time.monotonic() + pause > deadline:
                 self._lose(DeviceLost(f"not resumed within {self.greeting.grace:.0f} s: {why}"))
                 return
@@ -467,12 +481,16 @@ class RemoteDevice:
                 time.sleep(pause)
             pause = min(2 * pause, 2.0)
 
-    def _resume_over(self, link: Link, deadline: float) -> bool:
-        """Resume the session over a link; whether it could be, which it also could not when it is lost meanwhile."""
+    def _resume_over(self, link: Link, deadline: float = math.inf) -> bool:
+        """Resume the session over a link; whether it could be, which it also could not when it is lost meanwhile.
+
+        A worker that is busy answers late: only a link that breaks or stalls ends it.
+        """
         try:
             tell(link, Resume(self._session.applied))
             while self.lost is None and time.monotonic() < deadline:
-                packets = link.receive(0.5)
+                packets = link.receive(0.2)
+                link.keep_alive()
                 with self._lock:
                     for packet in packets:
                         self._take(packet)

@@ -46,10 +46,18 @@ class Road:
         """Whether a lifeline is to be made."""
         return self.near and self.lifeline is None
 
-    def another(self, session: str) -> Link:
-        """A link over which the session of that name can be resumed. Raises LinkError."""
+    def another(self, session: str, prove: Callable[[Link], None]) -> Link:
+        """A link over which the session of that name can be resumed; a new one was proven. Raises LinkError."""
         spare, self._spare = self._spare, None
-        return spare or self._connector(session)
+        if spare is not None:
+            return spare
+        link = self._connector(session)
+        try:
+            prove(link)
+        except BaseException:
+            self._drop(link)
+            raise
+        return link
 
     def measure(self) -> tuple[int, int]:
         """Bytes sent and received so far."""

@@ -16,11 +16,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glremote.link.links import Bytes, Link, LinkBroken, stream_pair
-from glremote.protocol.errors import NotAdmitted
-from glremote.protocol.messages import Lost, encode
+from glremote.protocol import proof
+from glremote.protocol.errors import NotAdmitted, ProtocolError
+from glremote.protocol.messages import Challenge, Lost, decode, encode
 
 from .port import LARGEST, Event, Is, PortClosed
 from .worker import Worker, make_context
+
+PROOF_TIMEOUT = 10.0
+"""Seconds that a client has to prove that the session is its own."""
 
 
 class DirectPort:
@@ -30,7 +34,8 @@ class DirectPort:
     """See Port: there is no door here."""
 
     def __init__(self, name: str, grace: float) -> None:
-        self._first: bytes | None = f"{name} {grace}\n".encode()
+        self._key = secrets.token_bytes(proof.SIZE)
+        self._first: bytes | None = f"{name} {grace} {self._key.hex()}\n".encode()
         self._grace = grace
         self._links: queue.SimpleQueue[Link | None] = queue.SimpleQueue()
         self._link: Link | None = None
@@ -67,9 +72,25 @@ class DirectPort:
             return None
         if link is None:
             raise PortClosed("the host was closed")
-        self._link = link
         first, self._first = self._first, None
+        if first is None and not self._proves(link):
+            link.close()
+            return None
+        self._link = link
         return Event(Is.ATTACHED, first or b"")
+
+    def _proves(self, link: Link) -> bool:
+        """Whether the client on a later link knows the session's key; it learns that we do."""
+        challenge = Challenge(secrets.token_bytes(proof.SIZE))
+        try:
+            link.send([[encode(challenge)]])
+            for packet in link.receive(PROOF_TIMEOUT):
+                ((given, _),) = decode(packet)
+                link.send([[encode(proof.confirm(self._key, challenge, given))]])
+                return True
+        except (LinkBroken, OSError, ProtocolError, ValueError):
+            pass
+        return False
 
     def send(self, what: Is, pieces: Sequence[Bytes] = ()) -> None:
         """See Port.send; what a gateway would tell the client is told here."""

@@ -16,8 +16,9 @@ from glremote.protocol.messages import value_bytes
 from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Stack
 
-from .gl import RENDERBUFFER
+from . import bounds
 from .keeping import Kept
+from .limits import Limits, Usage
 from .making import Making
 from .objects import Image
 from .readbacks import LEAST, Readbacks
@@ -60,9 +61,12 @@ class Interpreter(Making, Reading):
     `overlaps`: the driver goes on while it reads pixels back, so that what follows a read is worth being begun first.
     """
 
-    def __init__(self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False) -> None:
+    def __init__(
+        self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False, limits: Limits | None = None
+    ) -> None:
         super().__init__(context, stack)
         self.answers = answers
+        self.usage = Usage(limits or Limits())
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
 
@@ -81,7 +85,7 @@ class Interpreter(Making, Reading):
         if (does := DOES.get(kind)) is not None:
             does(self, command)
         elif (makes := MAKES.get(kind)) is not None:
-            self._keep(command, makes(self, command))  # type: ignore[arg-type]
+            self._make(command, makes)  # type: ignore[arg-type]
         elif (fetches := FETCHES.get(kind)) is not None:
             self._fetch(command, fetches)  # type: ignore[arg-type]
         elif (asks := ASKS.get(kind)) is not None:
@@ -93,6 +97,15 @@ class Interpreter(Making, Reading):
                 self.answers.value(command.ticket, value)  # type: ignore[attr-defined]
         else:
             FREES[kind](self, command)
+
+    def _make(self, command: c.Make, makes: Callable[[Interpreter, Any], Any]) -> None:
+        self.usage.add(command)
+        try:
+            made = makes(self, command)
+        except BaseException:
+            self.usage.take_back(command.handle)
+            raise
+        self._keep(command, made)
 
     def _keep(self, command: c.Make, made: Any) -> None:
         """What moderngl gave: an object, or a tuple that begins with it and ends with OpenGL's name of it."""
@@ -168,14 +181,41 @@ class Interpreter(Making, Reading):
         if fingerprint(value_bytes(self.reflect_program(k))) != k.hash:
             raise OtherReflection("the driver has other members, or others of their facts, than the client knows")
 
+    def orphan(self, k: c.BufferOrphan) -> None:
+        if k.length > 0:
+            self.usage.resize(k.buffer, k.length, "BufferOrphan")
+        super().orphan(k)
+
     def copy_framebuffer(self, k: c.CopyFramebuffer) -> None:
         self.context.copy_framebuffer(self[k.dst], self[k.src])
         if type(self[k.dst]).__name__ != "Framebuffer":  # a texture is another image then, also of another size
-            self.no_image(self.name(k.dst))
+            texture = self.name(k.dst)
+            self.no_image(texture)
+            self.unsure.update(handle for handle, name in self.names.items() if name == texture)
 
     def set_uniform(self, k: c.SetUniform) -> None:
+        bounds.uniform(k.gl_type, k.array_length, k.element_size, len(k.data))
         self.context._write_uniform(
             self.names[k.program], k.location, k.gl_type, k.array_length, k.element_size, k.data
+        )
+
+    def write_chunks(self, k: c.BufferWriteChunks) -> None:
+        bounds.chunks(k.data.size // k.count if k.count > 0 else 0, k.start, k.step, k.count)
+        self[k.buffer].write_chunks(self.data(k.data), k.start, k.step, k.count)
+
+    def read_framebuffer_into(self, k: c.FramebufferReadInto) -> None:
+        bounds.area(k.viewport)
+        bounds.most(k.components, bounds.MOST_COMPONENTS, "components")
+        bounds.offsets(k.write_offset)
+        self[k.framebuffer].read_into(
+            self[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
+        )
+
+    def bind_attribute(self, k: c.VertexArrayBind) -> None:
+        bounds.vertex_format(k.format)
+        bounds.offsets(k.offset)
+        self[k.vertex_array].bind(
+            k.location, k.cls, self[k.buffer], k.format, k.offset, k.stride, k.divisor, k.normalize
         )
 
     def keep(self, k: c.KeepCommands) -> Kept:
@@ -193,8 +233,10 @@ class Interpreter(Making, Reading):
 
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
+        self.usage.release(k.object)
         if (thing := self.get(k.object)) is not None:
-            thing.release()
+            if hasattr(thing, "release"):  # a query and a scope of moderngl's have nothing to release
+                thing.release()
             if type(thing).__name__ == "Framebuffer":
                 self.framebuffers.pop(self.name(k.object), None)
 
@@ -202,6 +244,7 @@ class Interpreter(Making, Reading):
         for kept in (self, self.names, self.members, self.images, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
+        self.usage.forget(k.object)
 
 
 def _copy(source: memoryview, memory: memoryview) -> None:
@@ -221,6 +264,20 @@ def _set_on(field: str, attribute: str) -> Callable[[Interpreter, Any], None]:
     return lambda i, k: setattr(i[getattr(k, field)], attribute, k.value)
 
 
+def _within(does: Callable[[Interpreter, Any], Any], *fields: str) -> Callable[[Interpreter, Any], Any]:
+    """What a command does, once its offsets, sizes and viewports are found to be within bounds."""
+
+    def checked(interpreter: Interpreter, command: Any) -> Any:
+        for name in fields:
+            if name == "viewport":
+                bounds.area(command.viewport)
+            else:
+                bounds.offsets(getattr(command, name))
+        return does(interpreter, command)
+
+    return checked
+
+
 MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.MakeBuffer: Interpreter.make_buffer,
     c.MakeTexture: Interpreter.make_texture,
@@ -228,15 +285,9 @@ MAKES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.MakeTexture3D: lambda i, k: i.make_volume(i.context.texture3d, k),
     c.MakeTextureArray: lambda i, k: i.make_volume(i.context.texture_array, k),
     c.MakeTextureCube: Interpreter.make_cube,
-    c.MakeDepthTextureCube: lambda i, k: i.context.depth_texture_cube(
-        k.extent, i.pixels(k.data, 6, k.extent, 4, k.alignment), k.alignment
-    ),
-    c.MakeRenderbuffer: lambda i, k: i.zeroed(
-        RENDERBUFFER, i.context.texture(k.extent, k.components, None, k.samples, 1, k.dtype, 0, True)
-    ),
-    c.MakeDepthRenderbuffer: lambda i, k: i.zeroed(
-        RENDERBUFFER, i.context.depth_texture(k.extent, None, k.samples, 1, True)
-    ),
+    c.MakeDepthTextureCube: Interpreter.make_depth_cube,
+    c.MakeRenderbuffer: Interpreter.make_renderbuffer,
+    c.MakeDepthRenderbuffer: Interpreter.make_depth_renderbuffer,
     c.MakeFramebuffer: Interpreter.make_framebuffer,
     c.MakeEmptyFramebuffer: lambda i, k: i.told(
         k.handle, lambda: i.context.empty_framebuffer(k.extent, k.layers, k.samples)
@@ -275,23 +326,48 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.MemoryBarrier: lambda i, k: i.context.memory_barrier(k.barriers, k.by_region),
     c.ClearSamplers: lambda i, k: i.context.clear_samplers(k.start, k.end),
     c.ClearErrors: lambda i, k: i.context.clear_errors(),
-    c.CopyBuffer: lambda i, k: i.context.copy_buffer(i[k.dst], i[k.src], k.size, k.read_offset, k.write_offset),
+    c.CopyBuffer: _within(
+        lambda i, k: i.context.copy_buffer(i[k.dst], i[k.src], k.size, k.read_offset, k.write_offset),
+        "size", "read_offset", "write_offset",
+    ),
     c.CopyFramebuffer: Interpreter.copy_framebuffer,
     c.BufferWrite: Interpreter.write_buffer,
-    c.BufferWriteChunks: lambda i, k: i[k.buffer].write_chunks(i.data(k.data), k.start, k.step, k.count),
-    c.BufferClear: lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)),
+    c.BufferWriteChunks: Interpreter.write_chunks,
+    c.BufferClear: _within(lambda i, k: i[k.buffer].clear(k.length, k.offset, i.data(k.chunk)), "length", "offset"),
     c.BufferOrphan: Interpreter.orphan,
-    c.BufferBindUniformBlock: lambda i, k: i[k.buffer].bind_to_uniform_block(k.binding, k.offset, k.length),
-    c.BufferBindStorageBuffer: lambda i, k: i[k.buffer].bind_to_storage_buffer(k.binding, k.offset, k.length),
-    c.TextureWrite: lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.level, k.alignment),
-    c.VolumeWrite: lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.alignment),
-    c.TextureCubeWrite: lambda i, k: i[k.texture].write(k.face, i.data(k.data), k.viewport, k.alignment),
-    c.TextureWriteFrom: lambda i, k: i[k.texture].write(i[k.buffer], k.viewport, k.level, k.alignment),
-    c.VolumeWriteFrom: lambda i, k: i[k.texture].write(i[k.buffer], k.viewport, k.alignment),
-    c.TextureCubeWriteFrom: lambda i, k: i[k.texture].write(k.face, i[k.buffer], k.viewport, k.alignment),
-    c.TextureReadInto: lambda i, k: i[k.texture].read_into(i[k.buffer], k.level, k.alignment, k.write_offset),
-    c.VolumeReadInto: lambda i, k: i[k.texture].read_into(i[k.buffer], k.alignment, k.write_offset),
-    c.TextureCubeReadInto: lambda i, k: i[k.texture].read_into(i[k.buffer], k.face, k.alignment, k.write_offset),
+    c.BufferBindUniformBlock: _within(
+        lambda i, k: i[k.buffer].bind_to_uniform_block(k.binding, k.offset, k.length), "offset", "length"
+    ),
+    c.BufferBindStorageBuffer: _within(
+        lambda i, k: i[k.buffer].bind_to_storage_buffer(k.binding, k.offset, k.length), "offset", "length"
+    ),
+    c.TextureWrite: _within(
+        lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.level, k.alignment), "viewport"
+    ),
+    c.VolumeWrite: _within(
+        lambda i, k: i[k.texture].write(i.data(k.data), k.viewport, k.alignment), "viewport"
+    ),
+    c.TextureCubeWrite: _within(
+        lambda i, k: i[k.texture].write(k.face, i.data(k.data), k.viewport, k.alignment), "viewport"
+    ),
+    c.TextureWriteFrom: _within(
+        lambda i, k: i[k.texture].write(i[k.buffer], k.viewport, k.level, k.alignment), "viewport"
+    ),
+    c.VolumeWriteFrom: _within(
+        lambda i, k: i[k.texture].write(i[k.buffer], k.viewport, k.alignment), "viewport"
+    ),
+    c.TextureCubeWriteFrom: _within(
+        lambda i, k: i[k.texture].write(k.face, i[k.buffer], k.viewport, k.alignment), "viewport"
+    ),
+    c.TextureReadInto: _within(
+        lambda i, k: i[k.texture].read_into(i[k.buffer], k.level, k.alignment, k.write_offset), "write_offset"
+    ),
+    c.VolumeReadInto: _within(
+        lambda i, k: i[k.texture].read_into(i[k.buffer], k.alignment, k.write_offset), "write_offset"
+    ),
+    c.TextureCubeReadInto: _within(
+        lambda i, k: i[k.texture].read_into(i[k.buffer], k.face, k.alignment, k.write_offset), "write_offset"
+    ),
     c.TextureUse: lambda i, k: i[k.texture].use(k.location),
     c.TextureBindToImage: lambda i, k: i[k.texture].bind(k.unit, k.read, k.write, k.level, k.format),
     c.TextureBuildMipmaps: lambda i, k: i[k.texture].build_mipmaps(k.base, k.max_level),
@@ -310,31 +386,33 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
         i[k.framebuffer], "color_mask", k.value[0] if len(k.value) == 1 else k.value
     ),
     c.FramebufferDepthMask: _set_on("framebuffer", "depth_mask"),
-    c.FramebufferReadInto: lambda i, k: i[k.framebuffer].read_into(
-        i[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
-    ),
+    c.FramebufferReadInto: Interpreter.read_framebuffer_into,
     c.CheckReflection: Interpreter.check_reflection,
     c.SetUniform: Interpreter.set_uniform,
     c.SetUniformBlockBinding: lambda i, k: i.context._set_ubo_binding(i.name(k.program), k.index, k.binding),
     c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),
     c.SetUniformHandle: lambda i, k: i.context._set_uniform_handle(i.name(k.program), k.location, k.value),
     c.DrawMeshTasks: lambda i, k: i[k.program].draw_mesh_tasks(k.first, k.count),
-    c.DrawMeshTasksIndirect: lambda i, k: i[k.program].draw_mesh_tasks_indirect(
-        i[k.buffer], k.offset, k.drawcount, k.stride
+    c.DrawMeshTasksIndirect: _within(
+        lambda i, k: i[k.program].draw_mesh_tasks_indirect(i[k.buffer], k.offset, k.drawcount, k.stride),
+        "offset", "drawcount", "stride",
     ),
-    c.DrawMeshTasksIndirectCount: lambda i, k: i[k.program].draw_mesh_tasks_indirect_count(
-        i[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
+    c.DrawMeshTasksIndirectCount: _within(
+        lambda i, k: i[k.program].draw_mesh_tasks_indirect_count(
+            i[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
+        ),
+        "offset", "drawcount_offset", "maxdrawcount", "stride",
     ),
     c.RunCompute: lambda i, k: i[k.program].run(k.x, k.y, k.z),
-    c.RunComputeIndirect: lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset),
+    c.RunComputeIndirect: _within(
+        lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset), "offset"
+    ),
     c.Render: lambda i, k: i[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
     c.RenderIndirect: lambda i, k: i[k.vertex_array].render_indirect(i[k.buffer], k.mode, k.count, k.first),
     c.Transform: lambda i, k: i[k.vertex_array].transform(
         [i[handle] for handle in k.outputs], k.mode, k.vertices, k.first, k.instances, k.buffer_offset
     ),
-    c.VertexArrayBind: lambda i, k: i[k.vertex_array].bind(
-        k.location, k.cls, i[k.buffer], k.format, k.offset, k.stride, k.divisor, k.normalize
-    ),
+    c.VertexArrayBind: Interpreter.bind_attribute,
     c.VertexArrayIndexBuffer: lambda i, k: setattr(i[k.vertex_array], "index_buffer", i[k.buffer]),
     c.VertexArrayVertices: _set_on("vertex_array", "vertices"),
     c.VertexArrayInstances: _set_on("vertex_array", "instances"),
@@ -377,9 +455,7 @@ ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
 
 FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = {
     c.ReadBuffer: Interpreter.read_buffer,
-    c.ReadBufferChunks: lambda i, k, memory: i[k.buffer].read_chunks_into(
-        memory, k.chunk_size, k.start, k.step, k.count, 0
-    ),
+    c.ReadBufferChunks: Interpreter.read_chunks,
     c.ReadTexture: lambda i, k, memory: i.read_texture(k.texture, memory, k.level, k.alignment),
     c.ReadVolume: lambda i, k, memory: i.read_texture(k.texture, memory, k.alignment),
     c.ReadTextureCube: lambda i, k, memory: i.read_texture(k.texture, memory, k.face, k.alignment),

@@ -11,12 +11,10 @@ from typing import Any
 from glremote.protocol import commands as c
 from glremote.protocol.stacks import Span
 
-from .gl import TEXTURE_2D_MULTISAMPLE
+from . import bounds
+from .gl import RENDERBUFFER, TEXTURE_2D_MULTISAMPLE
 from .objects import NO_IMAGE, Image, NotThere, Objects, size_of
 from .zeroing import zero_buffer, zeros
-
-MOST_PIXELS = 0x7FFFFFFF
-"""Of a side; moderngl takes greater numbers for negative ones, and every driver refuses them."""
 
 
 class Making(Objects):
@@ -25,15 +23,18 @@ class Making(Objects):
     def make_buffer(self, k: c.MakeBuffer) -> Any:
         if k.data is not None:
             return self.context.buffer(self.data(k.data), 0, k.dynamic)
+        bounds.offsets(k.reserve)
         made = self.context.buffer(None, k.reserve, k.dynamic)
         self.unwritten[k.handle] = 0
         return made
 
     def orphan(self, k: c.BufferOrphan) -> None:
+        bounds.offsets(k.length)
         self[k.buffer].orphan(k.length)
         self.unwritten[k.buffer] = 0
 
     def write_buffer(self, k: c.BufferWrite) -> None:
+        bounds.offsets(k.offset)
         self[k.buffer].write(self.data(k.data), k.offset)
         if k.buffer in self.unwritten:
             self.unwritten[k.buffer] = max(self.unwritten[k.buffer], k.offset + k.data.size)
@@ -48,42 +49,48 @@ class Making(Objects):
 
     def pixels(self, span: Span | None, images: int, extent: tuple[int, ...], pixel: int, alignment: int) -> Any:
         """The bytes of a new texture: of the span, or zeros, since what OpenGL leaves there is not ours to show."""
+        bounds.alignment(alignment)
         if span is not None:
             return self.data(span)
-        if max(extent) > MOST_PIXELS:
-            return None
         width, height, *depth = extent
         size = (width * pixel + alignment - 1) // alignment * alignment * height * (depth[0] if depth else 1) * images
         return zeros(size)
 
     def make_texture(self, k: c.MakeTexture) -> Any:
+        extent = extent_of(k)
+
         def make(data: Any) -> Any:
             return self.context.texture(
-                k.extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
+                extent, k.components, data, k.samples, k.alignment, k.dtype, k.internal_format, False
             )
 
         if k.samples:
             return self.zeroed(TEXTURE_2D_MULTISAMPLE, make(None))
-        return make(self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment))
+        return make(self.pixels(k.data, 1, extent, k.components * size_of(k.dtype), k.alignment))
 
     def make_depth_texture(self, k: c.MakeDepthTexture) -> Any:
+        extent = extent_of(k)
+        bounds.alignment(k.alignment)
         if k.samples:
-            made = self.context.depth_texture(k.extent, None, k.samples, k.alignment, False)
+            made = self.context.depth_texture(extent, None, k.samples, k.alignment, False)
             return self.zeroed(TEXTURE_2D_MULTISAMPLE, made)
-        data = self.pixels(k.data, 1, k.extent, 4, k.alignment)
-        return self.context.depth_texture(k.extent, data, 0, k.alignment, False)
+        data = self.pixels(k.data, 1, extent, 4, k.alignment)
+        return self.context.depth_texture(extent, data, 0, k.alignment, False)
 
     def make_volume(self, make: Callable[..., Any], k: Any) -> Any:
-        data = self.pixels(k.data, 1, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return make(k.extent, k.components, data, k.alignment, k.dtype)
+        extent = extent_of(k)
+        data = self.pixels(k.data, 1, extent, k.components * size_of(k.dtype), k.alignment)
+        return make(extent, k.components, data, k.alignment, k.dtype)
 
     def make_cube(self, k: c.MakeTextureCube) -> Any:
-        data = self.pixels(k.data, 6, k.extent, k.components * size_of(k.dtype), k.alignment)
-        return self.context.texture_cube(k.extent, k.components, data, k.alignment, k.dtype, k.internal_format)
+        extent = extent_of(k)
+        data = self.pixels(k.data, 6, extent, k.components * size_of(k.dtype), k.alignment)
+        return self.context.texture_cube(extent, k.components, data, k.alignment, k.dtype, k.internal_format)
 
     def make_external_texture(self, k: c.MakeExternalTexture) -> Any:
+        bounds.most(k.components, 4, "components")
         self.unsure.add(k.handle)
-        return self.context.external_texture(self.name(k.texture), k.extent, k.components, k.samples, k.dtype)
+        return self.context.external_texture(self.name(k.texture), extent_of(k), k.components, k.samples, k.dtype)
 
     def zeroed(self, target: int, made: Any) -> Any:
         """What moderngl made, an object and OpenGL's name of it, all of its samples zeros."""
@@ -107,7 +114,19 @@ class Making(Objects):
             if not had_one:
                 self.gl.glEndConditionalRender()
 
+    def make_depth_cube(self, k: c.MakeDepthTextureCube) -> Any:
+        extent = extent_of(k)
+        return self.context.depth_texture_cube(extent, self.pixels(k.data, 6, extent, 4, k.alignment), k.alignment)
+
+    def make_renderbuffer(self, k: c.MakeRenderbuffer) -> Any:
+        made = self.context.texture(extent_of(k), k.components, None, k.samples, 1, k.dtype, 0, True)
+        return self.zeroed(RENDERBUFFER, made)
+
+    def make_depth_renderbuffer(self, k: c.MakeDepthRenderbuffer) -> Any:
+        return self.zeroed(RENDERBUFFER, self.context.depth_texture(extent_of(k), None, k.samples, 1, True))
+
     def make_framebuffer(self, k: c.MakeFramebuffer) -> Any:
+        bounds.most(len(k.color_attachments), bounds.MOST_ATTACHMENTS, "colour attachments")
         depth = None if k.depth_attachment is None else self[k.depth_attachment]
         colors = tuple(self[handle] for handle in k.color_attachments)
         handles = [*k.color_attachments, *([] if k.depth_attachment is None else [k.depth_attachment])]
@@ -120,6 +139,8 @@ class Making(Objects):
         return made
 
     def make_program(self, k: c.MakeProgram) -> Any:
+        bounds.most(len(k.varyings), bounds.MOST_VARYINGS, "varyings")
+
         def make() -> Any:
             try:
                 made = self.context.program(*k.sources, k.varyings, k.fragment_outputs, k.interleaved)
@@ -148,6 +169,9 @@ class Making(Objects):
             raise error
 
     def make_vertex_array(self, k: c.MakeVertexArray) -> Any:
+        for item in k.content:
+            bounds.vertex_format(item.format)
+            bounds.attributes(item.attributes)
         content = tuple((self[item.buffer], item.format, *item.attributes) for item in k.content)
         index = None if k.index_buffer is None else self[k.index_buffer]
         return self.context.vertex_array(self[k.program], content, index, k.index_element_size)
@@ -164,6 +188,11 @@ class Making(Objects):
             bound(k.storage_buffers),
             (),
         )
+
+
+def extent_of(k: Any) -> tuple[int, ...]:
+    """The extent of an image that a command makes."""
+    return tuple(map(bounds.side, k.extent))
 
 
 class Failed:

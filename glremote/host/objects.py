@@ -87,4 +87,4 @@ class Objects(ByHandle):
 
 def size_of(dtype: str) -> int:
     """Bytes of a component: the last letter of every dtype."""
-    return int(dtype[-1]) if dtype[-1:].isdigit() else 1
+    return int(dtype[-1]) if dtype[-1:].isdecimal() else 1

@@ -6,13 +6,15 @@ packet. The gateway speaks the same frames (gateway.py): 4 bytes of length, 1 by
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import select
 import socket
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from glremote.link.links import ROOM, Bytes, Frames, Link, LinkBroken, joined
@@ -100,6 +102,9 @@ class Port:
 
     def __init__(self, sock: socket.socket, door: Door | None = None) -> None:
         self.near = False
+        self.on_wait: Callable[[], None] = lambda: None
+        """Called where sending waits for whoever reads slowly, and `on_go` behind that."""
+        self.on_go: Callable[[], None] = lambda: None
         self._socket = sock
         self._room = memoryview(bytearray(ROOM))
         self._frames = Frames(HEADER, LARGEST)
@@ -117,15 +122,26 @@ class Port:
             if self._link is not None:
                 try:
                     if self._link.send((pieces,)):
-                        self._link.drain()
+                        self._wait_for(self._link.drain)
                 except LinkBroken:
                     pass
             return
         try:
             for piece in joined((HEADER.pack(sum(map(len, pieces)), what), *pieces)):
-                self._socket.sendall(piece)
+                self._send_all(memoryview(piece))
         except OSError as error:
             raise PortClosed(str(error)) from None
+
+    def _send_all(self, piece: memoryview) -> None:
+        with contextlib.suppress(BlockingIOError):
+            piece = piece[self._socket.send(piece, socket.MSG_DONTWAIT) :]
+        if len(piece):
+            self._wait_for(partial(self._socket.sendall, piece))
+
+    def _wait_for(self, sent: Callable[[], None]) -> None:
+        self.on_wait()
+        sent()
+        self.on_go()
 
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next frame, or None when none has come in time. Raises PortClosed."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from glremote.protocol import commands as c
 
+from . import bounds
 from .objects import Objects, size_of
 from .zeroing import cleared, filled
 
@@ -39,12 +40,19 @@ class Reading(Objects):
             yield k
 
     def read_buffer(self, k: c.ReadBuffer, memory: memoryview) -> None:
+        bounds.offsets(k.offset)
         if k.size:
             self[k.buffer].read_into(memory, k.size, k.offset, 0)
         else:  # read and read_into differ here: this one raises
             self[k.buffer].read(0, k.offset)
 
+    def read_chunks(self, k: c.ReadBufferChunks, memory: memoryview) -> None:
+        bounds.chunks(k.chunk_size, k.start, k.step, k.count)
+        self[k.buffer].read_chunks_into(memory, k.chunk_size, k.start, k.step, k.count, 0)
+
     def read_framebuffer(self, k: c.ReadFramebuffer, memory: memoryview) -> None:
+        bounds.most(k.components, bounds.MOST_COMPONENTS, "components")
+        bounds.area(k.viewport)
         with filled(memory, self._is_whole(k)):
             self[k.framebuffer].read_into(
                 memory, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0

@@ -25,6 +25,8 @@ READY = "glremote serves at "
 TOKEN_VARIABLE = "GLREMOTE_TOKEN"
 LOOK_TOKEN_VARIABLE = "GLREMOTE_LOOK_TOKEN"
 SECRET = {TOKEN_VARIABLE, LOOK_TOKEN_VARIABLE}
+NO_TOKENS = {"GLREMOTE_TOKENS": ""}
+"""For a host that admits its own token alone."""
 START_TIMEOUT = 60.0
 END_TIMEOUT = 10.0
 
@@ -69,7 +71,7 @@ class LocalHost:
             stdin=subprocess.PIPE,  # it ends with us, however we end
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env=environment(self.token),
+            env=environment(self.token) | NO_TOKENS,
             start_new_session=True,  # Ctrl-C in a terminal is ours to handle
         )
         try:

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import moderngl
@@ -44,8 +45,10 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
+from . import walls
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
+from .limits import Limits, Watchdog, alarm, read
 from .near import Door
 from .port import LONGEST_KIND, MOST_KINDS, Event, Is, Port, PortClosed, Tally
 from .reading import PART, subject, width
@@ -73,9 +76,16 @@ class Worker:
     gets another: which version a driver gives depends on which was asked for.
     """
 
-    def __init__(self, port: Port, make_context: MakeContext, door: Door | None = None) -> None:
+    def __init__(
+        self,
+        port: Port,
+        make_context: MakeContext,
+        door: Door | None = None,
+        limits: Limits | None = None,
+        set_timer: Callable[[float], Any] = lambda seconds: None,
+    ) -> None:
         self.port = port
-        self.name, self.grace = "", 0.0
+        self.name, self.grace, self.key = "", 0.0, b""
         self.door = door
         if door is None:
             self.session = Session(writes=Stack(STACK_SIZE), reads=Stack(STACK_SIZE))
@@ -85,6 +95,9 @@ class Worker:
         self.session.writes.shared = False  # until a client comes near
         self.pace = Pace()
         self.checker = Checker(self.session.reads)
+        self.limits = limits or Limits()
+        self._watchdog = Watchdog(self.limits.buffer_seconds, set_timer)
+        port.on_wait, port.on_go = self._watchdog.idle, self._watchdog.busy
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
@@ -106,7 +119,7 @@ class Worker:
         self.driver: Driver = examine(context, version_code)
         maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
         overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
-        self.interpreter = Interpreter(context, self.session.reads, self, overlaps)
+        self.interpreter = Interpreter(context, self.session.reads, self, overlaps, self.limits)
 
     def run(self) -> str:
         """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
@@ -119,8 +132,6 @@ class Worker:
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
                 else:
-                    self.session.acknowledge()
-                    self._send()
                     self._rest()
         except ProtocolError as error:
             log.warning("%s", error)
@@ -128,16 +139,6 @@ class Worker:
         self._report()
         self.port.send(Is.ENDED, [self._over.encode()])
         return self._over
-
-    def _rest(self) -> None:
-        """There is nothing to do: tell the gateway what was done, once that may be told, and wait."""
-        if self._tally() != self._told:
-            event = self.port.receive(max(0.0, self._told_at + TALLY_INTERVAL - time.perf_counter()))
-            if event is not None:
-                self._take(event)
-                return
-            self._report()
-        self._take(self.port.receive())
 
     def _tally(self) -> Tally:
         return Tally(
@@ -169,6 +170,23 @@ class Worker:
         if not self._buffers and self._over is None and self.interpreter.deliver(QUIET / 2):
             self._send()
 
+    def _rest(self) -> None:
+        """There is nothing to do: tell the gateway what was done, once that may be told, and wait for the client."""
+        self.session.acknowledge()
+        self._send()
+        self._watchdog.idle()
+        if self._tally() != self._told:
+            event = self.port.receive(max(0.0, self._told_at + TALLY_INTERVAL - time.perf_counter()))
+            if event is not None:
+                self._take(event)
+                return
+            self._report()
+        seconds = self.limits.idle_seconds if self._greeted and self.limits.idle_seconds else None
+        event = self.port.receive(seconds)
+        if event is None:
+            self._over = f"its client was silent for {seconds:g} s, as long as idle-seconds allows here"
+        self._take(event)
+
     # --- coming in
 
     def _take(self, event: Event | None) -> None:
@@ -190,8 +208,8 @@ class Worker:
             if not self.port.near:
                 self.session.disconnect()
             if event.data:
-                self.name, grace = bytes(event.data).decode().split()
-                self.grace = float(grace)
+                self.name, grace, key = bytes(event.data).decode().split()
+                self.grace, self.key = float(grace), bytes.fromhex(key)
 
     def _message(self, message: Any) -> None:
         if isinstance(message, Hello) and not self._greeted:
@@ -226,6 +244,7 @@ class Worker:
             self.grace,
             self.driver,
             None if self.door is None else self.door.offer,
+            self.key,
         )
         self._reply(answer)
         if isinstance(answer, Refused):
@@ -246,6 +265,7 @@ class Worker:
     def _run_one(self) -> None:
         """Run the next buffer."""
         began = time.perf_counter()
+        self._watchdog.busy()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -387,7 +407,9 @@ class Worker:
         self.session.acknowledge()
         self._send()
         began = time.perf_counter()
+        self._watchdog.idle()
         self._take(self.port.receive(None))
+        self._watchdog.busy()
         self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
@@ -406,9 +428,13 @@ def _shortened(text_: str) -> str:
     return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
+LIBRARIES = {"libgl": "libGL.so.1", "libegl": "libEGL.so.1"} if sys.platform == "linux" else {}
+"""By the names that all systems have for them: glcontext's own search for them starts programs."""
+
+
 def make_context(require: int, device_index: int | None = None) -> tuple[Any, int]:
     """A fresh EGL context: moderngl's C object, and its version as 330 or 450."""
-    settings: dict[str, Any] = {} if device_index is None else {"device_index": device_index}
+    settings: dict[str, Any] = dict(LIBRARIES) if device_index is None else LIBRARIES | {"device_index": device_index}
     context, version_code = mgl.create_context(glversion=require, mode="standalone", backend="egl", **settings)
     return context, version_code
 
@@ -419,20 +445,43 @@ NO_EGL = (
 )
 
 
+NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
+
+
 def main(arguments: list[str]) -> int:
-    """`python -m glremote.host.worker --fd N [--device-index I]`: serve one session through an inherited socket."""
+    """`python -m glremote.host.worker --fd N [--device-index I] [--limits TEXT] [--cache DIR]`: serve one session.
+
+    It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
+    """
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
+    cache = options.get("--cache")
+    if cache is not None:
+        walls.keep_in(Path(cache))
+        try:
+            walls.forbid_files(Path(cache))
+        except OSError as error:
+            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
+            return 4
     door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
+    limits = Limits(**read(options.get("--limits", "")))  # type: ignore[arg-type]
+    make = partial(make_context, device_index=None if index is None else int(index))
     try:
-        worker = Worker(port, partial(make_context, device_index=None if index is None else int(index)), door)
+        worker = Worker(port, make, door, limits, alarm)
     except Exception as error:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
         port.close()
         return 3
+    if cache is not None:
+        try:
+            walls.forbid_calls()
+        except OSError as error:
+            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
+            port.close()
+            return 4
     try:
         port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
         worker.run()

@@ -31,6 +31,10 @@ ROOM = 1 << 18
 """Bytes that are received at once, into memory that is there: to get so much anew costs more than the call."""
 
 
+BEATS = 3
+"""So many signs of life in a row may stay without anything that comes; then the link has stalled."""
+
+
 def joined(pieces: Sequence[Bytes]) -> Sequence[Bytes]:
     """Pieces that are small together as one."""
     return (b"".join(pieces),) if sum(map(len, pieces)) <= JOINED else pieces
@@ -51,6 +55,10 @@ class Codec(Protocol):
 
     def unwrap(self, data: Bytes) -> tuple[list[Bytes], list[Bytes]]:
         """The packets that are complete with this data, and bytes to be sent because of it. Raises LinkBroken."""
+        ...
+
+    def beat(self) -> Sequence[Bytes]:
+        """The bytes of a sign of life that the other side answers; none where there is no such thing."""
         ...
 
 
@@ -105,6 +113,9 @@ class StreamCodec:
     def unwrap(self, data: Bytes) -> tuple[list[Bytes], list[Bytes]]:
         return [content for _, content in self._frames.split(data)], []
 
+    def beat(self) -> Sequence[Bytes]:
+        return ()
+
 
 class Link:
     """A connected, non-blocking socket with its codec."""
@@ -117,6 +128,11 @@ class Link:
         """Seconds that the other side's first word took to come."""
         self.bytes_sent = 0
         self.bytes_received = 0
+        self.keepalive: float | None = None
+        """Seconds between two signs of life, where the other side gives them too."""
+        self._heard = self._beaten = time.monotonic()
+        self._unanswered = 0  # signs of life since anything came
+        self._why: str | None = None
         self.early: deque[Bytes] = deque()  # packets that came while the link was opened
         self._unsent: deque[Bytes] = deque()
         self._room = memoryview(bytearray(ROOM))
@@ -171,9 +187,10 @@ class Link:
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return []
             except (OSError, ValueError) as error:
-                raise self._break(f"the connection broke: {error}") from None
+                raise self._break(self._why or f"the connection broke: {error}") from None
             if not size:
-                raise self._break("the connection was closed")
+                raise self._break(self._why or "the connection was closed")
+            self._heard, self._unanswered = time.monotonic(), 0
             self.bytes_received += size
             packets, reply = self.codec.unwrap(self._room[:size])
             if reply:
@@ -210,6 +227,27 @@ class Link:
             return {ready for ready, _ in poller.poll(None if timeout is None else max(0, timeout * 1000))}
         finally:
             self._poller, self._polled = poller, wanted
+
+    def keep_alive(self) -> float | None:
+        """Give a sign of life when it is due, break a link that has stalled; seconds until it is to be called again.
+
+        It has stalled when nothing came for several signs of ours, and nothing is there that we have not taken. That
+        the link broke shows in `receive`.
+        """
+        if self.keepalive is None or self._broken:
+            return None
+        now = time.monotonic()
+        if now - self._beaten >= self.keepalive:
+            with contextlib.suppress(LinkBroken):
+                if self._unanswered >= BEATS and not self.poll(0):
+                    self._why = f"nothing came for {now - self._heard:.1f} s, the link has stalled"
+                    with contextlib.suppress(OSError):
+                        self.socket.shutdown(socket.SHUT_RDWR)
+            with self._lock:
+                self._beaten, self._unanswered = now, self._unanswered + 1
+                self._unsent += self.codec.beat()
+                self._write()
+        return max(0.0, self._beaten + self.keepalive - now)
 
     def fileno(self) -> int:
         """For select; -1 once it is closed."""

@@ -72,26 +72,30 @@ class Pump:
 
     def _run(self) -> None:
         while True:
-            with self._lock:
-                members = list(self._members)
-            timeout: float | None = None
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._far, selectors.EVENT_READ)
-                for member in members:
-                    watch = self._guard(member.tick) or Watch()
-                    timeout = min((due for due in (timeout, watch.due) if due is not None), default=None)
-                    for descriptor in {*watch.reading, *watch.writing} - {-1}:
-                        events = selectors.EVENT_READ * (descriptor in watch.reading)
-                        events |= selectors.EVENT_WRITE * (descriptor in watch.writing)
-                        with contextlib.suppress(OSError, ValueError, KeyError):  # closed since: the next tick says so
-                            selector.register(descriptor, events, member)
-                del members
-                for key, _ in selector.select(timeout):
-                    if key.data is None:
-                        with contextlib.suppress(BlockingIOError):
-                            self._far.recv(1 << 16)
-                    else:
-                        self._guard(key.data.ready)
+            self._look()
+
+    def _look(self) -> None:
+        """Tick every member once, and wait. No name of this function's outlives it: it would keep a member alive."""
+        with self._lock:
+            members = list(self._members)
+        timeout: float | None = None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._far, selectors.EVENT_READ)
+            for member in members:
+                watch = self._guard(member.tick) or Watch()
+                timeout = min((due for due in (timeout, watch.due) if due is not None), default=None)
+                for descriptor in {*watch.reading, *watch.writing} - {-1}:
+                    events = selectors.EVENT_READ * (descriptor in watch.reading)
+                    events |= selectors.EVENT_WRITE * (descriptor in watch.writing)
+                    with contextlib.suppress(OSError, ValueError, KeyError):  # closed since: the next tick says so
+                        selector.register(descriptor, events, member)
+            del members
+            for key, _ in selector.select(timeout):
+                if key.data is None:
+                    with contextlib.suppress(BlockingIOError):
+                        self._far.recv(1 << 16)
+                else:
+                    self._guard(key.data.ready)
 
     @staticmethod
     def _guard(call: Callable[[], T]) -> T | None:

@@ -20,18 +20,23 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import WebSocketURI, parse_uri
 
-from glremote.protocol.errors import HostUnreachable, NotAdmitted
+from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
+from .tls import Trust, Untrusted, explain
 
 PATH = "/glremote"
 SESSION_HEADER = "Glremote-Session"
 """Names the session that a connection resumes; without it a new one begins."""
 REFUSALS = (401, 403, 404, 410, 503)
 """How a gateway refuses; the body says why."""
+LATER = 429
+"""How it refuses for a while, whoever it is."""
 CONNECT_TIMEOUT = 4.0
 """Seconds from nothing to an open websocket."""
+KEEPALIVE = 5.0
+"""Seconds between two signs of life, which either side gives for itself: websocket pings."""
 log = logging.getLogger("glremote.websockets")
 # Below this websockets tells of every frame, and of the header with the token: nothing for the program's own log.
 log.setLevel(logging.WARNING)
@@ -69,6 +74,12 @@ class WebSocketCodec:
             raise LinkBroken(f"the host closed the websocket: {_closing(self._protocol)}")
         return packets, reply
 
+    def beat(self) -> Sequence[Bytes]:
+        if self._protocol.state is not State.OPEN:
+            return ()
+        self._protocol.send_ping(b"")
+        return [piece for piece in self._protocol.data_to_send() if piece]
+
 
 def _closing(protocol: ClientProtocol) -> str:
     if protocol.parser_exc is not None:
@@ -80,12 +91,13 @@ def connect(
     url: str,
     token: str | None = None,
     session: str | None = None,
-    context: ssl.SSLContext | None = None,
+    trust: Trust | None = None,
     timeout: float = CONNECT_TIMEOUT,
 ) -> Link:
     """Open a websocket to the host at `url` (ws:// or wss://), for a new session or the named one.
 
-    `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to do.
+    `trust` is for wss://; without it, the system's authorities. `timeout` is seconds for all of it. Raises
+    HostUnreachable or NotAdmitted, naming the host and what to do.
     """
     uri = _parsed(url)
     if token and not (token.isascii() and token.isprintable()):
@@ -102,7 +114,7 @@ def connect(
         request.headers["Authorization"] = f"Bearer {token}"
     if session:
         request.headers[SESSION_HEADER] = session
-    sock = _open(url, uri, context, timeout)
+    sock = _open(url, uri, trust, timeout)
     began = time.monotonic()
     try:
         protocol.send_request(request)
@@ -111,6 +123,7 @@ def connect(
         sock.close()
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
+    link.keepalive = KEEPALIVE
     link.distance = time.monotonic() - began
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
@@ -130,20 +143,36 @@ def _parsed(url: str) -> WebSocketURI:
     return uri
 
 
-def _open(url: str, uri: WebSocketURI, context: ssl.SSLContext | None, timeout: float) -> socket.socket:
+def _open(url: str, uri: WebSocketURI, trust: Trust | None, timeout: float) -> socket.socket:
     try:
         sock = socket.create_connection((uri.host, uri.port), timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if uri.secure:
-            sock = (context or ssl.create_default_context()).wrap_socket(sock, server_hostname=uri.host)
-        return sock
-    except ssl.SSLError as error:
-        raise HostUnreachable(f"{url}: no secure connection: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise HostUnreachable(
+        kind = NobodyListens if isinstance(error, ConnectionRefusedError) else HostUnreachable
+        raise kind(
             f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
         ) from None
+    return _secured(url, sock, uri.host, trust or Trust()) if uri.secure else sock
+
+
+def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLSocket:
+    """TLS on a socket, with a host that is trusted: nothing is said to another, and so no token either."""
+    secured = None
+    try:
+        secured = trust.context.wrap_socket(sock, server_hostname=name)
+        trust.check(secured.getpeercert(binary_form=True))
+        return secured
+    except Untrusted as error:
+        why = str(error)
+    except TimeoutError:
+        why = "connected, and TLS was not spoken in time"
+    except ssl.SSLError as error:
+        why = explain(error)
+    except (OSError, ValueError) as error:
+        why = f"the connection broke while TLS began: {error}"
+    (secured or sock).close()
+    raise HostUnreachable(f"{url}: {why}")
 
 
 def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: float) -> Sequence[Frame]:
@@ -177,4 +206,6 @@ def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: 
         with contextlib.suppress(ValueError):
             said = response.body.decode().strip() if response.body else response.reason_phrase
             raise NotAdmitted(f"{url}: {said}")
+    if response is not None and status == LATER and response.headers.get("Server") == "glremote" and response.body:
+        raise HostUnreachable(f"{url}: {response.body.decode(errors='replace').strip()}")
     raise HostUnreachable(f"{url}: what answers there is no glremote host ({protocol.handshake_exc})")

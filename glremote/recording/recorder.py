@@ -446,8 +446,8 @@ class Recorder:
 
     def _undo(self, block: Block) -> None:
         """Nothing of the block is sent (frees excepted): what it made was never made, and what it set is as before."""
-        self._block = None
-        with self._sending:
+        with self._sending:  # or the pump would send it in this moment
+            self._block = None
             recorded = self._take()
             made = {command.handle for command in recorded if isinstance(command, Make)}
             frees = (command for command in recorded if isinstance(command, Free))

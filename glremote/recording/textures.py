@@ -117,7 +117,7 @@ class AnyTexture(Sampled):
         if self.depth:
             raise Error("cannot get swizzle of depth textures")
         if not 0 <= self.context.default_texture_unit < self.context.info_values["GL_MAX_COMBINED_TEXTURE_IMAGE_UNITS"]:
-            self.recorder.record(c.EnableDirect(0x7FFFFFFF))  # moderngl asks OpenGL, which answers GL_INVALID_ENUM
+            self.context.enable_direct(0x7FFFFFFF)  # moderngl asks OpenGL, which answers GL_INVALID_ENUM
         return self.root.value(c.TextureSwizzle)  # type: ignore[no-any-return]
 
     @swizzle.setter

@@ -19,9 +19,9 @@ from rich.markup import escape
 from rich.progress import track
 
 from glremote.host.serving import LocalHost
+from tests.relay import Line, Relay
 
 from .measuring import WORKLOADS, Measured, measure
-from .relay import Line, Relay
 from .table import NEAR, WEBSOCKET, table
 from .ways import VIRGL_SERVER, RunFailed, Way, remote, virgl
 

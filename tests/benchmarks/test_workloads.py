@@ -16,9 +16,9 @@ from rich.console import Console
 from glremote import Traffic
 from glremote.host.serving import LocalHost
 from tests.benchmarks.measuring import FOLDER, WORKLOADS, Measured, quartiles
-from tests.benchmarks.relay import Line, Relay
 from tests.benchmarks.table import NEAR, WEBSOCKET, table
 from tests.benchmarks.ways import PLAIN, Run, Way, remote
+from tests.relay import Line, Relay
 
 TIMEOUT = 60.0
 SHARED = {"clock", "pebbles"}

@@ -24,11 +24,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from glremote.device.opening import prove
 from glremote.host.serving import environment
-from glremote.link.links import Link, LinkBroken
+from glremote.link.links import Link, LinkBroken, stream_pair
+from glremote.link.tls import Trust
 from glremote.link.websocket import connect
-from glremote.protocol.errors import NotAdmitted
-from glremote.protocol.messages import Lost, decode
+from glremote.protocol import proof
+from glremote.protocol.errors import HostUnreachable, NotAdmitted
+from glremote.protocol.messages import Challenge, Lost, Proof, Proven, Refused, Resume, decode, encode
 from tests.processes import children
 
 TOKEN = "a-token-for-tests"
@@ -36,16 +39,20 @@ DEADLINE = 30.0
 """Seconds after which something that must happen is held not to."""
 
 GATEWAY = """
-import asyncio, json, logging, sys
+import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
-from glremote.host.gateway import looking, sessions, workers
+from glremote.host.gateway import door, looking, sessions, workers
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    for module in (sessions, workers, looking, gateway):
+    for module in (door, sessions, workers, looking, gateway):
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
+if "tokens_file" in given:
+    given["tokens_file"] = pathlib.Path(given["tokens_file"])
+if "tls" in given:
+    given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
 run(gateway.Options(**given), lambda url: print(url, flush=True))
@@ -146,12 +153,20 @@ def runs(pid: int) -> bool:
     return False
 
 
+KEYS: dict[str, bytes] = {}
+"""Of the sessions whose workers have told theirs."""
+
+
 class Client:
     """A connection to the gateway that says a word and waits for a packet."""
 
-    def __init__(self, url: str, session: str | None = None, token: str | None = TOKEN) -> None:
-        self.link: Link = connect(url, token, session)
+    def __init__(
+        self, url: str, session: str | None = None, token: str | None = TOKEN, trust: Trust | None = None
+    ) -> None:
+        self.link: Link = connect(url, token, session, trust)
         self._packets: list[bytes] = []
+        if session in KEYS:
+            prove(self.link, url, KEYS[session])
 
     def say(self, *packets: bytes) -> None:
         """Send packets."""
@@ -176,7 +191,8 @@ class Client:
     def hello(self) -> dict[str, Any]:
         """What the worker knows of itself; with the session's name."""
         known: dict[str, Any] = json.loads(self.ask(b"hello"))
-        known["name"], known["grace"] = known["introduction"].split()
+        known["name"], known["grace"], known["key"] = known["introduction"].split()
+        KEYS[known["name"]] = bytes.fromhex(known["key"])
         return known
 
     def lost(self) -> str:
@@ -342,6 +358,23 @@ def test_a_session_without_a_connection_gives_its_place_away(start: Callable[...
         host(name)
 
 
+def test_the_session_that_lacks_its_connection_longest_gives_its_place_away(
+    start: Callable[..., Host], tmp_path: Path
+) -> None:
+    host = start(max_sessions=3)
+    clients = [host() for _ in range(3)]
+    names = [client.hello()["name"] for client in clients]
+    for number in (2, 0):  # the last that began is the first to lose its connection
+        gone = tmp_path / f"gone {number}"
+        assert clients[number].ask(b"note %s" % os.fsencode(gone)) == b"noted"
+        clients[number].link.close()
+        eventually(gone.exists)
+    assert host().ask(b"a new one") == b"a new one"
+    with pytest.raises(NotAdmitted, match="needed its place"):
+        host(names[2])
+    assert host(names[0]).ask(b"still here") == b"still here"
+
+
 def test_a_crowd_gets_no_more_places_than_there_are(start: Callable[..., Host]) -> None:
     host = start(max_sessions=3)
     admitted: list[Client] = []
@@ -395,11 +428,12 @@ def test_packets_are_carried_unread_in_both_directions(start: Callable[..., Host
     assert [client.hear() for _ in small] == small
 
 
-def test_the_worker_is_told_the_name_and_nothing_secret(host: Host) -> None:
+def test_the_worker_is_told_the_session_s_name_and_key_and_no_token(host: Host) -> None:
     known, other = host().hello(), host().hello()
     assert known["events"] == [1]
-    assert known["introduction"] == f"{known['name']} 60.0\n"
-    assert len(known["name"]) == 22
+    assert known["introduction"] == f"{known['name']} 60.0 {known['key']}\n"
+    assert (len(known["name"]), len(known["key"])) == (22, 64)
+    assert known["key"] != other["key"]
     assert (known["name"], known["pid"]) != (other["name"], other["pid"])
     assert TOKEN not in str(known["variables"])
 
@@ -459,6 +493,20 @@ def test_a_client_that_gives_no_sign_of_life_is_cut_off(start: Callable[..., Hos
     assert again.hello()["events"] == [1, 2, 1]
 
 
+def test_a_client_that_only_pings_gives_a_sign_of_life(start: Callable[..., Host]) -> None:
+    """Its answers to our pings may be late, behind what else is on its way."""
+    host = start(constants={"PING_INTERVAL": 0.1, "PING_TIMEOUT": 0.5})
+    client = host()
+    client.hello()
+    client.link.keepalive = 0.1
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline:
+        client.link._unanswered = 0  # we do not read, and it is not stalled
+        client.link.keep_alive()
+        time.sleep(0.05)
+    assert client.hello()["events"] == [1]
+
+
 # --- resuming
 
 
@@ -485,7 +533,7 @@ def test_a_newer_connection_takes_the_place_of_an_older(host: Host) -> None:
     older = host()
     before = older.hello()
     newer = host(before["name"])
-    assert older.closing() == "1008 replaced"
+    assert older.closing() == "1008 replaced by a newer connection of the session"
     assert newer.hello()["events"] == [1, 2, 1]
     assert newer.ask(b"mine") == b"mine"
 
@@ -497,6 +545,104 @@ def test_an_older_connection_that_does_not_read_is_replaced_too(start: Callable[
     older.say(b"flood %s" % os.fsencode(tmp_path / "taken"))
     newer = host(name)
     assert newer.hear() == bytes(1 << 20)  # the worker goes on; a client drops what was not sent to it
+
+
+def challenged(host: Host, session: str) -> tuple[Client, Challenge]:
+    """A connection that has a session's name, and has proven nothing yet."""
+    key = KEYS.pop(session)  # so that it does not prove itself
+    client = host(session)
+    KEYS[session] = key
+    ((challenge, _),) = decode(client.hear())
+    assert isinstance(challenge, Challenge) and len(challenge.nonce) == proof.SIZE
+    return client, challenge
+
+
+def proven(host: Host, session: str, nonce: bytes = bytes(32)) -> tuple[bytes, Challenge]:
+    """What a client has sent that has proven a session's key, and what it was asked."""
+    client, challenge = challenged(host, session)
+    said = encode(proof.answer(KEYS[session], challenge, nonce))
+    ((told, _),) = decode(client.ask(said))
+    assert isinstance(told, Proven)
+    return said, challenge
+
+
+NONCE = bytes(range(32))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda key, asked: encode(proof.answer(bytes(32), asked, NONCE)),
+        lambda key, asked: encode(proof.answer(key, Challenge(NONCE), NONCE)),
+        lambda key, asked: encode(Proof(NONCE, proof.confirm(key, asked, proof.answer(key, asked, NONCE)).proof)),
+        lambda key, asked: encode(Proof(NONCE, b"")),
+        lambda key, asked: encode(Proof(b"", b"")),
+        lambda key, asked: encode(Proof(NONCE, proof.answer(key, asked, NONCE).proof[:-1])),
+        lambda key, asked: encode(Resume(0)),
+        lambda key, asked: 2 * encode(proof.answer(key, asked, NONCE)),
+        lambda key, asked: b"nonsense",
+        lambda key, asked: b"",
+    ],
+    ids=["key", "nonce", "the other side's", "nothing", "no nonce", "short", "Resume", "twice", "nonsense", "empty"],
+)
+def test_a_connection_that_does_not_prove_the_key_changes_nothing(
+    host: Host, wrong: Callable[[bytes, Challenge], bytes]
+) -> None:
+    client = host()
+    known = client.hello()
+    stranger, asked = challenged(host, known["name"])
+    assert client.ask(b"still mine") == b"still mine"
+    ((refusal, _),) = decode(stranger.ask(wrong(KEYS[known["name"]], asked)))
+    assert isinstance(refusal, Refused) and refusal.code == "proof"
+    assert stranger.closing() == "1008 the session's key was not proven"
+    assert client.hello()["events"] == [1]
+    client.link.close()
+    assert host(known["name"]).hello()["events"] == [1, 2, 1]
+
+
+def test_a_proof_that_was_recorded_is_worth_nothing(host: Host) -> None:
+    name = host().hello()["name"]
+    said, first = proven(host, name)
+    present = host(name)
+    stranger, second = challenged(host, name)
+    assert first.nonce != second.nonce
+    ((refusal, _),) = decode(stranger.ask(said))
+    assert isinstance(refusal, Refused)
+    assert present.ask(b"still mine") == b"still mine"
+
+
+def test_a_connection_that_proves_nothing_in_time_is_closed(start: Callable[..., Host]) -> None:
+    host = start(constants={"PROOF_TIMEOUT": 0.2})
+    client = host()
+    stranger, _ = challenged(host, client.hello()["name"])
+    ((refusal, _),) = decode(stranger.hear())
+    assert isinstance(refusal, Refused) and "not proven within 0.2 s" in refusal.reason
+    assert stranger.closing().startswith("1008 ")
+    assert client.hello()["events"] == [1]
+
+
+def test_the_newest_proven_connection_wins(host: Host) -> None:
+    first = host()
+    name = first.hello()["name"]
+    second, second_asked = challenged(host, name)
+    third, third_asked = challenged(host, name)
+    for client, asked in ((third, third_asked), (second, second_asked)):
+        client.ask(encode(proof.answer(KEYS[name], asked, NONCE)))
+    assert second.ask(b"mine") == b"mine"
+    for client in first, third:
+        assert client.closing() == "1008 replaced by a newer connection of the session"
+
+
+def test_a_client_goes_to_no_host_that_does_not_know_the_key(host: Host) -> None:
+    known = host().hello()
+    del KEYS[known["name"]]
+    with pytest.raises(NotAdmitted, match="the proof of the session's key is wrong"):
+        prove(host(known["name"]).link, host.url, bytes(32))
+    ours, theirs = stream_pair(1 << 16)
+    theirs.send([[encode(Challenge(NONCE))]])
+    threading.Timer(0.2, theirs.send, ([[encode(Proven(bytes(32)))]],)).start()
+    with pytest.raises(HostUnreachable, match="does not have the session: the host's proof"):
+        prove(ours, "a stranger", bytes(32))
 
 
 def test_a_session_ends_when_nobody_comes_back_in_time(start: Callable[..., Host]) -> None:

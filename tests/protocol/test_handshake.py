@@ -45,11 +45,11 @@ def test_a_host_greets_a_client_of_its_own_version() -> None:
     handshake.check(greeting(), CLIENT, ADDRESS)
 
 
-def test_the_offer_of_a_near_socket_is_passed_on() -> None:
+def test_the_offer_of_a_near_socket_and_the_key_are_passed_on() -> None:
     near = m.Near("/run/near", b"secret", 1 << 21)
     hello = handshake.hello(CLIENT, "5.13.0", 430)
-    found = handshake.greet(hello, HOST, "5.13.1", "name", 1 << 20, 60.0, DRIVER, near)
-    assert isinstance(found, m.Greeting) and found.near == near
+    found = handshake.greet(hello, HOST, "5.13.1", "name", 1 << 20, 60.0, DRIVER, near, b"key")
+    assert isinstance(found, m.Greeting) and (found.near, found.key) == (near, b"key")
 
 
 def test_a_greeting_fits_into_a_message() -> None:

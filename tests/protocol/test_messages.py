@@ -53,6 +53,9 @@ BYTES: dict[m.Message, str] = {
     m.Goodbye(): "0002 00000000  91 07",
     m.Lost("gone"): "0007 00000000  92 08 a4676f6e65",
     m.Notice("soon"): "0007 00000000  92 09 a4736f6f6e",
+    m.Challenge(b"nonce"): "0009 00000000  92 0f c4056e6f6e6365",
+    m.Proof(b"nonce", b"proof"): "0010 00000000  93 10 c4056e6f6e6365 c40570726f6f66",
+    m.Proven(b"proof"): "0009 00000000  92 11 c40570726f6f66",
     m.Patch(1, 64): "0004 00000000  93 0a 01 40",
     m.Packed(1, 64, 16, None, 0): "0007 00000000  96 0e 01 40 10 c0 00",
     m.Packed(1, 64, 16, 0, 1): "0007 00000000  96 0e 01 40 10 00 01",
@@ -63,11 +66,13 @@ BYTES: dict[m.Message, str] = {
         "001b 00000000  98 0d 03 01 09 04 a846696e6973682829 92a54572726f72a3776879 0c"
     ),
 }
-GREETING = m.Greeting(1, "0.1.0", "5.13.0", {1: 0x01020304, 221: 5}, "s", 1 << 26, 60.0, DRIVER)
+GREETING = m.Greeting(1, "0.1.0", "5.13.0", {1: 0x01020304, 221: 5}, "s", 1 << 26, 60.0, DRIVER, None, b"key")
 GREETING_HEAD = "02 01 a5302e312e30 a6352e31332e30 82 01 ce01020304 ccdd 05 a173 ce04000000 cb404e000000000000"
-GREETING_BYTES = "0116 00000000  9a" + GREETING_HEAD + DRIVER_BYTES + "c0"
+GREETING_BYTES = "011b 00000000  9b" + GREETING_HEAD + DRIVER_BYTES + "c0 c4036b6579"
 NEAR = structs.replace(GREETING, near=m.Near("/run/n", b"secret", 1 << 27))
-NEAR_BYTES = "012a 00000000  9a" + GREETING_HEAD + DRIVER_BYTES + "93 a62f72756e2f6e c406736563726574 ce08000000"
+NEAR_BYTES = (
+    "012f 00000000  9b" + GREETING_HEAD + DRIVER_BYTES + "93 a62f72756e2f6e c406736563726574 ce08000000 c4036b6579"
+)
 
 EXAMPLE_COMMANDS = [c.MakeBuffer(2, Span(0, 16), 0, False), c.ReadBuffer(1, 16, 2, 0)]
 EXAMPLE = (
@@ -106,7 +111,7 @@ def test_the_bytes_of_a_greeting(greeting: m.Greeting, sent: str) -> None:
 
 def test_a_greeting_may_end_before_its_last_field() -> None:
     short = "0115 00000000  99" + GREETING_HEAD + DRIVER_BYTES
-    assert [found for found, _ in m.decode(unhex(short))] == [GREETING]
+    assert [found for found, _ in m.decode(unhex(short))] == [structs.replace(GREETING, key=b"")]
 
 
 def test_every_message_has_its_bytes_here() -> None:

@@ -1,7 +1,8 @@
 """The gateway: admits clients on one port, gives each session a worker process, and carries packets between the two.
 
-Knows: HTTP's upgrade, tokens, who may come in, and which workers are warm. Does not know: OpenGL, or what is in a
-packet. Sessions are in sessions.py, worker processes in workers.py, pages for whoever looks in in looking.py.
+Knows: who may come in, and which workers are warm. Does not know: OpenGL, or what is in a packet. The way in is in
+door.py, tokens are in tokens.py, sessions in sessions.py, worker processes in workers.py, pages for whoever looks in in
+looking.py.
 
 A `Session` is a task: it carries what its worker sends down to the client, and lives until the worker's end or until
 nobody came back in time. A connection is a task too: it carries what its client sends up. Each reads only when what it
@@ -12,39 +13,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import http
 import itertools
 import logging
 import os
 import signal
+import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 
-from websockets.asyncio.server import Server, ServerConnection
-from websockets.asyncio.server import serve as serve_websockets
+from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from glremote.link.websocket import PATH, SESSION_HEADER
-from glremote.protocol.messages import LARGEST_PACKET
 
+from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
+from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
 from .workers import Options, Worker, WorkerFailed
 
-__all__ = ["Gateway", "Options", "WorkerFailed", "run", "serve"]
+__all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", "tls_context"]
 
 log = logging.getLogger("glremote.host")
 
-OPEN_TIMEOUT = 10.0
-"""Seconds that a client may take to open its websocket."""
-MOST_FRAMES = 8
-"""How many websocket frames may wait for a worker before the gateway stops reading from their client."""
-WRITE_LIMIT = (1 << 20, 1 << 18)
-"""How many bytes may wait for a client before the gateway stops reading from its worker, and starts again."""
 WARM_LATER = 3.0
 """Seconds after which a warm worker that was taken is replaced, if others are left: starting one takes a processor from
 the session that has just begun. At the end of a session it is replaced at once."""
@@ -52,6 +48,9 @@ TRY_AGAIN = 10.0
 """Seconds after which a worker is started again to see whether one can be, when someone asks and none could."""
 REMEMBERED = 1000
 """Of so many sessions that have ended it is known why, for a client that comes back later."""
+NO_TOKENS = "the host cannot read its tokens; its log says why"
+TOKENS_INTERVAL = 1.0
+"""Seconds between two looks at whether the tokens of the sessions still hold."""
 
 
 class Gateway:
@@ -59,10 +58,15 @@ class Gateway:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._server: Server | None = None
+        self._door = Door(self._admit, self._connected, options.tls)
+        self._own = () if options.token is None else (Token("of serve itself", digest(options.token)),)
+        self._owner = ""  # the token that began a session last
+        self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
+        self._guesses = Guesses()
+        self._watching: asyncio.Task[None] | None = None  # the file of tokens
         self._sessions: dict[str, Session] = {}
-        self._ended: dict[str, str] = {}
-        self._warm: deque[asyncio.Task[Worker]] = deque()
+        self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
+        self._warm: deque[tuple[str, asyncio.Task[Worker]]] = deque()  # each for the sessions of one token, by digest
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._closing = False
@@ -74,44 +78,33 @@ class Gateway:
         self.looking = Looking(self)
 
     async def open(self) -> str:
-        """Listen, and start the first workers; the address. Raises OSError and WorkerFailed."""
-        websockets_log = logging.getLogger("glremote.host.websockets")
-        websockets_log.setLevel(logging.WARNING)
-        self._server = await serve_websockets(
-            self._connected,
-            self.options.bind,
-            self.options.port,
-            process_request=self._admit,
-            compression=None,
-            server_header="glremote",
-            open_timeout=OPEN_TIMEOUT,
-            close_timeout=CLOSE_TIMEOUT,
-            ping_interval=None,  # Session._ping
-            max_size=2 * LARGEST_PACKET,
-            max_queue=MOST_FRAMES,
-            write_limit=WRITE_LIMIT,
-            logger=websockets_log,
-        )
-        host, port = self._server.sockets[0].getsockname()[:2]
-        self._on_loopback = all(is_loopback(sock.getsockname()[0]) for sock in self._server.sockets)
+        """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
+        self._owner = next((token.digest for token in self._tokens()), "")
+        host, port = await self._door.open(self.options.bind, self.options.port)
+        self._on_loopback = all(map(is_loopback, self._door.addresses))
+        if self._file is not None:
+            self._watching = asyncio.create_task(self._look_at_tokens())
         self._warm_up()
         if self._warm:
-            first = self._warm[0]
+            _, first = self._warm[0]
             await asyncio.wait((first,))
             if not first.cancelled() and (error := first.exception()) is not None:
                 raise error
-        return f"ws://[{host}]:{port}" if ":" in host else f"ws://{host}:{port}"
+        scheme = "ws" if self.options.tls is None else "wss"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def close(self) -> None:
         """Stop accepting, tell every client, end every worker."""
         self._closing = True
-        if self._server is not None:
-            self._server.close(close_connections=False)
+        self._door.close()
+        if self._watching is not None:
+            self._watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
-        for starting in self._warm:
+        warm = [starting for _, starting in self._warm]
+        for starting in warm:
             starting.cancel()
-        started = await asyncio.gather(*self._warm, return_exceptions=True)
+        started = await asyncio.gather(*warm, return_exceptions=True)
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
 
@@ -139,7 +132,7 @@ class Gateway:
     @property
     def warm_workers(self) -> int:
         """How many workers are ready."""
-        return sum(_is_ready(starting) for starting in self._warm)
+        return sum(_is_ready(starting) for _, starting in self._warm)
 
     def trouble(self) -> str | None:
         """Why no new session can begin, though there may be room for one; or None."""
@@ -147,19 +140,23 @@ class Gateway:
             return "the host is going down"
         if (short := no_descriptors()) is not None:
             return short
+        try:
+            self._tokens()
+        except TokensError:
+            return NO_TOKENS
         if self._no_worker is None:
             return None
         since, why = self._no_worker
-        if time.monotonic() - since > TRY_AGAIN and all(starting.done() for starting in self._warm):
-            self._warm = deque(filter(_is_ready, self._warm))
-            self._warm.append(asyncio.create_task(self._start_worker()))
+        if time.monotonic() - since > TRY_AGAIN and all(starting.done() for _, starting in self._warm):
+            self._warm = deque(warm for warm in self._warm if _is_ready(warm[1]))
+            self._warm.append((self._owner, asyncio.create_task(self._start_worker(self._owner))))
         return f"no worker can be started: {why}"
 
     # --- workers
 
-    async def _start_worker(self) -> Worker:
+    async def _start_worker(self, owner: str) -> Worker:
         try:
-            worker = await Worker.start(self.options)
+            worker = await Worker.start(self.options, owner)
         except WorkerFailed as error:
             self._no_worker = time.monotonic(), str(error)
             raise
@@ -167,17 +164,25 @@ class Gateway:
         self.renderer = worker.renderer
         return worker
 
-    async def take_worker(self) -> Worker:
-        """A worker for a session; another one is started in its place. Raises WorkerFailed."""
+    async def take_worker(self, token: Token) -> Worker:
+        """A worker for a session of this token; another one is started in its place. Raises WorkerFailed.
+
+        A worker has the cache folder of one token, which its walls let it write to before its session is known; so one
+        is warm for whoever came last.
+        """
+        self._owner = owner = token.digest
         worker = None
-        while self._warm and worker is None:
+        while worker is None and (found := next((warm for warm in self._warm if warm[0] == owner), None)):
+            self._warm.remove(found)
             with contextlib.suppress(WorkerFailed):  # the next attempt may succeed, or tells why not
-                worker = await self._warm.popleft()
+                worker = await found[1]
             if worker is not None and not worker.alive:
                 await worker.end()
                 worker = None
         if worker is None:
-            worker = await self._start_worker()
+            worker = await self._start_worker(owner)
+            if len(self._warm) == self.options.warm > 0:  # all for others
+                self._keep(asyncio.create_task(_end_when_started(self._warm.popleft()[1])))
         if self._warm:
             asyncio.get_running_loop().call_later(WARM_LATER, self._warm_up)
         else:
@@ -186,15 +191,19 @@ class Gateway:
 
     def _warm_up(self) -> None:
         while len(self._warm) < self.options.warm and not (self._closing or self.draining):
-            self._warm.append(asyncio.create_task(self._start_worker()))
+            self._warm.append((self._owner, asyncio.create_task(self._start_worker(self._owner))))
 
     # --- admitting
 
-    def _admit(self, connection: ServerConnection, request: Request) -> Awaitable[Response] | Response | None:
+    def _tokens(self) -> tuple[Token, ...]:
+        """All that are admitted now. Raises TokensError."""
+        return self._own if self._file is None else (*self._own, *self._file.tokens())
+
+    def _admit(self, connection: Visitor, request: Request) -> Awaitable[Response] | Response | None:
         """Before the websocket opens: None, a page, or the refusal, whose line the client shows after our address."""
         if request.path.partition("?")[0] in PAGES and "Upgrade" not in request.headers:
             return self._show(connection, request)
-        refusal = self._refusal(request)
+        refusal = self._refusal(connection, request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
         status, text = refusal
@@ -204,7 +213,7 @@ class Gateway:
             response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
-    async def _show(self, connection: ServerConnection, request: Request) -> Response:
+    async def _show(self, connection: Visitor, request: Request) -> Response:
         if not self.looking.prepared:
             await asyncio.to_thread(self.looking.prepare)
         page = self.looking.page(request, self._on_loopback)
@@ -214,65 +223,116 @@ class Gateway:
             response.headers[name] = value
         return response
 
-    def _refusal(self, request: Request) -> tuple[http.HTTPStatus, str] | None:
+    def _refusal(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
         if request.path.partition("?")[0] != PATH:
             return http.HTTPStatus.NOT_FOUND, f"this is a glremote host, and serves nothing but {PATH}"
-        if request.headers.get_all("Origin"):
-            return http.HTTPStatus.FORBIDDEN, "requests with an Origin, which are a web browser's, are not served"
+        origins = request.headers.get_all("Origin")
+        if origins and not (len(origins) == 1 and origins[0] in self.options.origins):
+            how = "`serve --allow-origin` names those that are"
+            return http.HTTPStatus.FORBIDDEN, f"requests with this Origin, a web browser's, are not served; {how}"
         given = " ".join(request.headers.get_all("Authorization"))
-        scheme, _, token = given.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        scheme, _, text = given.partition(" ")
+        if scheme.lower() != "bearer" or not text.strip():
             how = "name the file that holds it with --token-file, or set GLREMOTE_TOKEN"
             return http.HTTPStatus.UNAUTHORIZED, f"a token is needed, and none was given; {how}"
-        encoded = token.strip().encode(errors="surrogateescape")
-        if not hmac.compare_digest(encoded, self.options.token.encode()):
-            how = "take the one that `glremote serve` shows or was given"
+        return self._judge(connection, text.strip()) or self._no_place(connection.token, request)
+
+    def _judge(self, connection: Visitor, text: str) -> tuple[http.HTTPStatus, str] | None:
+        """Whether the token is one of ours: then it is the connection's."""
+        if wait := self._guesses.wait(connection.address):
+            many = f"too many wrong tokens came from this address; try again in {wait:.0f} s"
+            return http.HTTPStatus.TOO_MANY_REQUESTS, many
+        try:
+            token = find(text, self._tokens())
+        except TokensError as error:
+            log.error("nobody is admitted: %s", error)
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, NO_TOKENS
+        if token is None:
+            self._guesses.wrong(connection.address)
+            log.warning("a wrong token came from %s", connection.address)
+            how = "take the one that `glremote serve` shows or was given, or one of `glremote token create`"
             return http.HTTPStatus.UNAUTHORIZED, f"the token is not this host's; {how}"
+        if token.has_expired():
+            how = "ask the host's user for another, which `glremote token create` makes"
+            return http.HTTPStatus.UNAUTHORIZED, f"the token {token.name} has expired; {how}"
+        connection.token = token
+        return None
+
+    def _no_place(self, token: Token | None, request: Request) -> tuple[http.HTTPStatus, str] | None:
+        assert token is not None
         if names := request.headers.get_all(SESSION_HEADER):
-            return self._cannot_resume(names[0])
+            return self._cannot_resume(names[0], token)
         if self.draining:
             return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host is going down, and takes no new sessions"
         if (short := no_descriptors()) is not None:
             return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {short}"
-        return None if self._has_place() else (
-            http.HTTPStatus.SERVICE_UNAVAILABLE,
-            f"no room for another session: all {self.options.max_sessions} are in use; "
-            "release a context, or serve with a greater --max-sessions",
+        return None if (full := self._full(token)) is None else (
+            http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {full}"
         )  # fmt: skip
 
-    def _cannot_resume(self, name: str) -> tuple[http.HTTPStatus, str] | None:
-        if name in self._sessions:
+    def _cannot_resume(self, name: str, token: Token) -> tuple[http.HTTPStatus, str] | None:
+        """Of a session that is another token's it is said what is said of one that never was."""
+        session = self._sessions.get(name)
+        if session is not None and session.token.digest == token.digest:
             return None
-        why = self._ended.get(name, "")
-        return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why else "")
+        whose, why = self._ended.get(name, ("", ""))
+        return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why and whose == token.digest else "")
 
-    def _has_place(self) -> bool:
-        """Whether another session may begin; one that has no connection gives its place away, the oldest first."""
-        if len(self._sessions) < self.options.max_sessions:
-            return True
-        for session in self._sessions.values():
-            if session.connection is None:
-                self.forget(session, why := "it had no connection, and a new session needed its place")
-                session.end(why)
-                return True
-        return False
+    def _full(self, token: Token) -> str | None:
+        """Why no other session may begin. Of this token's without a connection the one that lacks it longest gives its
+        place away."""
+        theirs = [session for session in self._sessions.values() if session.token.digest == token.digest]
+        if token.max_sessions is not None and len(theirs) >= token.max_sessions:
+            full = f"all {token.max_sessions} of the token {token.name} are in use; release a context"
+        elif len(self._sessions) >= self.options.max_sessions:
+            most = self.options.max_sessions
+            full = f"all {most} are in use; release a context, or serve with a greater --max-sessions"
+        else:
+            return None
+        detached = [session for session in theirs if session.connection is None]
+        if not detached:
+            return full
+        session = min(detached, key=lambda session: session.detached)
+        self.forget(session, why := "it had no connection, and a new session needed its place")
+        session.end(why)
+        return None
 
-    async def _connected(self, connection: ServerConnection) -> None:
+    async def _look_at_tokens(self) -> None:
+        """End the sessions whose token was revoked or has expired."""
+        complained = False
+        while True:
+            await asyncio.sleep(TOKENS_INTERVAL)
+            try:
+                known = {token.digest for token in self._tokens()}
+            except TokensError as error:  # nobody is admitted until they can be read; who is here stays
+                if not complained:
+                    log.error("%s", error)
+                complained = True
+                continue
+            complained = False
+            for session in list(self._sessions.values()):
+                if session.token.digest not in known:
+                    session.end(f"its token, {session.token.name}, was revoked")
+                elif session.token.has_expired():
+                    session.end(f"its token, {session.token.name}, has expired")
+
+    async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""
-        assert connection.request is not None
+        assert connection.request is not None and connection.token is not None
         if name := connection.request.headers.get(SESSION_HEADER):
             session = self._sessions.get(name)
             if session is None:  # it ended in this moment; coming again, the client is told why
                 return
-        elif self._closing:
+            await session.resume(connection)
             return
-        else:
-            session = Session(self, next(self._numbers))
-            self._sessions[session.name] = session
-            self._keep(session.task)
-            self.looking.sessions += 1
-            peer = str((connection.remote_address or ("",))[0])
-            log.info("%s began", session.label, extra={"session": session.label, "fields": {"from": peer}})
+        if self._closing:
+            return
+        session = Session(self, next(self._numbers), connection.token)
+        self._sessions[session.name] = session
+        self._keep(session.task)
+        self.looking.sessions += 1
+        peer = str((connection.remote_address or ("",))[0])
+        log.info("%s began", session.label, extra={"session": session.label, "fields": {"from": peer}})
         await session.carry_up(connection)
 
     def forget(self, session: Session, reason: str) -> None:
@@ -282,7 +342,7 @@ class Gateway:
             if not self._sessions:
                 self._empty.set()
             self._warm_up()
-            self._ended[session.name] = reason
+            self._ended[session.name] = (session.token.digest, reason)
             if len(self._ended) > REMEMBERED:
                 del self._ended[next(iter(self._ended))]
 
@@ -303,14 +363,38 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
 
 
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """What a host needs to speak TLS. Raises OSError, and ValueError where the files hold something else."""
+
+    def no_password() -> str:
+        raise ValueError(f"the key in {key} is locked with a password; a host has nobody to ask for it")
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    for path in (certificate, key):
+        path.open("rb").close()  # ssl's own error does not say which of them
+    try:
+        context.load_cert_chain(certificate, key, no_password)
+    except ssl.SSLError as error:
+        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        why = "the key is another certificate's" if mismatch else "what is in one of them is not PEM"
+        raise ValueError(f"{certificate} and {key} are no certificate and its key: {why}") from None
+    return context
+
+
 def _is_ready(starting: asyncio.Task[Worker]) -> bool:
     return starting.done() and not starting.cancelled() and starting.exception() is None
+
+
+async def _end_when_started(starting: asyncio.Task[Worker]) -> None:
+    with contextlib.suppress(WorkerFailed):
+        await (await starting).end()
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
     """Be a host until SIGINT, or until SIGTERM and the sessions' time is over, or a second one comes.
 
-    `ready` gets its address. Raises OSError (the port) and WorkerFailed.
+    `ready` gets its address. Raises OSError (the port), TokensError and WorkerFailed.
     """
     loop = asyncio.get_running_loop()
     stop, drain = asyncio.Event(), asyncio.Event()

@@ -1,8 +1,10 @@
 """Sessions, from the gateway: packets are carried between a worker and whichever connection its client has.
 
 Knows: websockets, and when a client that is gone is given up. Does not know: who may come in, or what is in a packet;
-of all messages it writes two itself, Lost and Notice. Each side is read only when what was read before is handed over,
-so whoever does not read makes the other stop writing, and nothing gathers here.
+of all messages it writes only Lost and Notice itself, and those by which whoever comes back proves that the session is
+theirs. That is done here, and not by the worker which greeted them, because a connection must not take the place of
+another before, and because a worker may be busy for long. Each side is read only when what was read before is handed
+over, so whoever does not read makes the other stop writing, and nothing gathers here.
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from glremote.host.port import Is, PortClosed, Tally
-from glremote.protocol.messages import Lost, Notice, encode
+from glremote.link.websocket import KEEPALIVE
+from glremote.protocol import proof
+from glremote.protocol.errors import ProtocolError
+from glremote.protocol.messages import VERSION, Challenge, Lost, Notice, Proof, Refused, decode, encode
 
+from .tokens import Token
 from .workers import LONGEST_REASON, Worker, WorkerFailed
 
 if TYPE_CHECKING:
@@ -30,23 +36,43 @@ log = logging.getLogger("glremote.host")
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that a client may take to take leave; then the connection is cut."""
-PING_INTERVAL = 20.0
-PING_TIMEOUT = 60.0
-"""Seconds without a sign of life; generous, since a client may be busy in a call that holds its interpreter lock."""
+PING_INTERVAL = KEEPALIVE
+PING_TIMEOUT = 15.0
+"""Seconds without a sign of life. A client that is stopped for longer, as a whole, comes back within the grace time."""
+
+
+PROOF_TIMEOUT = 10.0
+"""Seconds that a client has to prove that the session is its own."""
+
+
+class Connection(ServerConnection):
+    """Knows when anything came last, be it only a ping or a part of a packet."""
+
+    heard = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self.heard = self.loop.time()
+        super().data_received(data)
 
 
 class Session:
     """One session: its worker, at most one connection, and why it ended."""
 
-    def __init__(self, gateway: Gateway, number: int) -> None:
+    def __init__(self, gateway: Gateway, number: int, token: Token) -> None:
         self.name = secrets.token_urlsafe(16)
+        self.key = secrets.token_bytes(proof.SIZE)
+        """The greeting carries it; see protocol/proof.py."""
         self.label = f"session {number}"
+        self.token = token
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
         self.began = time.time()
         self.peer = ""  # where its client is
         self.bytes_up = self.bytes_down = 0  # through the gateway
         self.tally = Tally()
+        self.detached = 0.0
+        """When it lost its connection."""
         self._gateway = gateway
         self._worker: Worker | None = None
         self._started = asyncio.Event()
@@ -112,7 +138,7 @@ class Session:
     async def _carry_down(self) -> str:
         """Carry what the worker sends, until its end; the reason of that."""
         try:
-            self._worker = worker = await self._gateway.take_worker()
+            self._worker = worker = await self._gateway.take_worker(self.token)
         except WorkerFailed as error:
             return f"the host has no worker for the session: {error}"
         worker.label = self.label
@@ -150,6 +176,25 @@ class Session:
 
     # --- a connection's task
 
+    async def resume(self, connection: ServerConnection) -> None:
+        """Be this connection's session once its client has proven the key; until then it changes nothing."""
+        challenge = Challenge(secrets.token_bytes(proof.SIZE))
+        try:
+            async with asyncio.timeout(PROOF_TIMEOUT):
+                await connection.send(encode(challenge))
+                await connection.send(encode(proof.confirm(self.key, challenge, await _proof(connection))))
+        except (ProtocolError, TimeoutError) as error:
+            why = str(error) or f"the session's key was not proven within {PROOF_TIMEOUT:g} s"
+            log.warning("%s: a connection was refused: %s", self.label, why, extra={"session": self.label})
+            with contextlib.suppress(ConnectionClosed):
+                await connection.send(encode(Refused("proof", why, VERSION)))
+                await connection.close(CloseCode.POLICY_VIOLATION, "the session's key was not proven")
+        except ConnectionClosed:
+            pass
+        else:
+            if self._reason is None:  # else, coming again, the client is told why it ended
+                await self.carry_up(connection)
+
     async def carry_up(self, connection: ServerConnection) -> None:
         """Be this connection's session, in place of an older one's, and carry what its client sends."""
         older, self.connection = self.connection, connection
@@ -159,7 +204,7 @@ class Session:
         pinging = asyncio.create_task(self._ping(connection))
         try:
             if older is not None:
-                self._gateway.dismiss(older, "replaced")
+                self._gateway.dismiss(older, "replaced by a newer connection of the session")
             await self._started.wait()
             await self._attach(connection)
             while self.connection is connection:
@@ -198,15 +243,15 @@ class Session:
                 return
             if self._attached:
                 await worker.send(Is.DETACHED)
-            grace = self._gateway.options.grace
-            await worker.send(Is.ATTACHED, b"" if self._introduced else f"{self.name} {grace}\n".encode())
+            introduction = f"{self.name} {self._gateway.options.grace} {self.key.hex()}\n".encode()
+            await worker.send(Is.ATTACHED, b"" if self._introduced else introduction)
             self._introduced = self._attached = True
 
     async def _detach(self, connection: ServerConnection) -> None:
         """The connection is gone; the session stays for the grace time, if a client can know of it at all."""
         if self.connection is not connection or self._reason is not None:
             return
-        self.connection = None
+        self.connection, self.detached = None, asyncio.get_running_loop().time()
         grace = self._gateway.options.grace if self._known else 0.0
         why = f"nobody came back to it within {grace:g} s"
         self._expiry = asyncio.get_running_loop().call_later(grace, self.end, why)
@@ -224,23 +269,35 @@ class Session:
 
     async def _ping(self, connection: ServerConnection) -> None:
         """Cut a connection that gives no sign of life; not one that we do not read because its worker is busy."""
+        assert isinstance(connection, Connection)
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PING_INTERVAL)
             try:
-                async with asyncio.timeout(PING_TIMEOUT):
-                    await (await connection.ping())
+                async with asyncio.timeout(PING_TIMEOUT):  # it waits where the client does not read
+                    await connection.ping()
             except ConnectionClosed:
                 return
             except TimeoutError:
-                if self._reading_since is not None and loop.time() - self._reading_since >= PING_TIMEOUT:
-                    why = "no sign of life from its client"
-                    log.info("%s: %s for %g s", self.label, why, PING_TIMEOUT, extra={"session": self.label})
-                    connection.transport.abort()
-                    return
+                pass
+            since = self._reading_since
+            if since is not None and loop.time() - max(since, connection.heard) >= PING_TIMEOUT:
+                why = "no sign of life from its client"
+                log.warning("%s: %s for %g s", self.label, why, PING_TIMEOUT, extra={"session": self.label})
+                connection.transport.abort()
+                return
 
 
 def _address(connection: ServerConnection) -> str:
     """Where a connection comes from; nothing when it is gone already."""
     peer = connection.remote_address
     return str(peer[0]) if peer else ""
+
+
+async def _proof(connection: ServerConnection) -> Proof:
+    """What answers our challenge. Raises ProtocolError and ConnectionClosed."""
+    packet = await connection.recv()
+    found = decode(packet) if isinstance(packet, bytes) else []
+    if len(found) != 1 or not isinstance(found[0][0], Proof):
+        raise ProtocolError("whoever comes back to a session begins with a Proof, and nothing else")
+    return found[0][0]

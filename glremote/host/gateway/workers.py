@@ -8,11 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
+import ssl
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from glremote.host import walls
+from glremote.host.limits import Limits, written
 from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
 from glremote.host.serving import environment
@@ -24,6 +29,10 @@ WORKER_TIMEOUT = 25.0
 """Seconds that a worker may take to make its context: less than the client waits for its greeting."""
 WORKER_PATIENCE = 2.0
 """Seconds that a worker may take to exit once its port is closed; then it is killed."""
+LOOKING = 0.25
+"""Seconds between two looks at a worker's memory."""
+TRIMMING = 60.0
+"""Seconds between two looks at what is in its cache folder."""
 ROOM = 1 << 16
 """Bytes that are received at once."""
 LONGEST_REASON = 2000
@@ -33,7 +42,12 @@ LONGEST_REASON = 2000
 class Options:
     """What `glremote serve` can be told."""
 
-    token: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+    """One that is admitted, beside those of the file."""
+    tokens_file: Path | None = None
+    tls: ssl.SSLContext | None = None
+    origins: tuple[str, ...] = ()
+    """Of web pages that are admitted, with a token as anybody else."""
     bind: str = "127.0.0.1"
     port: int = 8765
     max_sessions: int = 16
@@ -44,11 +58,25 @@ class Options:
     """Seconds that the sessions have for their end after SIGTERM."""
     look_token: str | None = field(default=None, repr=False)
     """What /healthz, /metrics and / ask for; beyond loopback they are closed without one."""
+    limits: Limits = field(default_factory=Limits)
     near: bool = True
     """Whether a client on this machine may go to its worker past the gateway (near.py)."""
+    worker_memory: int = 8192
+    """MB (of a million bytes) of a worker process's own; one that has more is ended."""
+    cache: Path | None = None
+    """Where each token has a folder for what drivers keep; without it workers have no walls (walls.py)."""
     lifeline: int | None = None
     """A descriptor: when nothing more can be read from it, the gateway ends."""
     worker_command: tuple[str, ...] = (sys.executable, "-P", "-m", "glremote.host.worker")
+
+
+def resident(process: int) -> int:
+    """Bytes of a process in memory (proc_pid_statm(5)); 0 where that cannot be told."""
+    try:
+        with open(f"/proc/{process}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
 
 
 class WorkerFailed(Exception):
@@ -58,7 +86,10 @@ class WorkerFailed(Exception):
 class Worker:
     """A worker process, and our end of its port. Whoever sends holds `lock`; one task receives."""
 
-    def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, sock: socket.socket, options: Options, cache: Path | None
+    ) -> None:
+        self._options = options
         self.label = f"worker {process.pid}"
         self.renderer = ""
         self.lock = asyncio.Lock()
@@ -68,17 +99,32 @@ class Worker:
         self._buffer = bytearray()
         self._last_line = ""
         self._listening = asyncio.create_task(self._listen())
+        self._ended_for = ""  # why we have killed it
+        self._watching = [asyncio.create_task(self._watch_memory(options.worker_memory))]
+        if cache is not None:
+            self._watching.append(asyncio.create_task(self._watch_cache(cache)))
 
     @classmethod
-    async def start(cls, options: Options) -> Worker:
-        """A worker that has its context. Raises WorkerFailed."""
+    async def start(cls, options: Options, owner: str) -> Worker:
+        """A worker that has its context, with the cache folder of its owner, a token. Raises WorkerFailed."""
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise WorkerFailed(f"a worker process could not be started: {error.strerror}") from None
         ours.setblocking(False)
-        settings = [] if options.device_index is None else ["--device-index", str(options.device_index)]
-        variables = environment() if options.near else environment() | {NEAR: "0"}
+        settings = ["--limits", written(options.limits)]
+        if options.device_index is not None:
+            settings += ["--device-index", str(options.device_index)]
+        variables = environment() | walls.SINGLE_THREADED | ({} if options.near else {NEAR: "0"})
+        cache = None
+        if options.cache is not None:
+            try:
+                cache = walls.cache_folder(options.cache, owner)
+            except OSError as error:
+                ours.close()
+                theirs.close()
+                raise WorkerFailed(f"no cache folder for its driver: {error}") from None
+            settings += ["--cache", str(cache)]
         try:
             process = await asyncio.create_subprocess_exec(
                 *options.worker_command, "--fd", str(theirs.fileno()), *settings,
@@ -93,7 +139,7 @@ class Worker:
             raise
         finally:
             theirs.close()
-        worker = cls(process, ours)
+        worker = cls(process, ours, options, cache)
         try:
             async with asyncio.timeout(WORKER_TIMEOUT):
                 what, data = await worker.receive()
@@ -162,12 +208,39 @@ class Worker:
             await self._process.wait()
         async with self.lock:  # a socket must not be closed under somebody who sends
             self._socket.close()
+        for watching in self._watching:
+            watching.cancel()
         await asyncio.wait((self._listening,), timeout=1.0)
+        if self._ended_for:
+            return self._ended_for
         status = self._process.returncode or 0
+        if status == -signal.SIGALRM:
+            seconds = self._options.limits.buffer_seconds
+            return f"a command buffer took longer than the {seconds:g} s that buffer-seconds allows here"
         if status < 0:
             names = {number.value: number.name for number in signal.Signals}
             return f"the worker process was killed by {names.get(-status, f'signal {-status}')}"
         return f"the worker process exited with status {status}" + (f": {self._last_line}" if self._last_line else "")
+
+    async def _watch_memory(self, most: int) -> None:
+        """Kill the process when it holds more memory than it may. Address-space limits would break GPU drivers."""
+        while not self.alive or (held := resident(self._process.pid)) <= most * 1_000_000:
+            await asyncio.sleep(LOOKING)
+        self._ended_for = (
+            f"the worker process held {held // 1_000_000} MB of memory, and may hold {most}; "
+            "release what is not needed, or serve with a greater --worker-memory"
+        )
+        log.warning("%s: %s", self.label, self._ended_for, extra={"session": self.label})
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def _watch_cache(self, cache: Path) -> None:
+        """Keep what the driver keeps within its limit."""
+        while True:
+            if taken := await asyncio.to_thread(walls.trim, cache):
+                what = "of the oldest files were taken out of its cache folder"
+                log.info("%s: %d %s", self.label, taken, what, extra={"session": self.label})
+            await asyncio.sleep(TRIMMING)
 
     async def _listen(self) -> None:
         """Pass on what the process writes to its standard error; should it fail, the last line is why."""
