@@ -34,6 +34,7 @@ from .protocol.errors import Error
 
 if TYPE_CHECKING:
     from .host import gateway
+    from .host.gateway.tokens import Token
 
 HELP = {"help_option_names": ["-h", "--help"]}
 REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -255,14 +256,15 @@ def serve(**given: Any) -> None:
 
     token = read_token(given.pop("token_file"))
     file = given.pop("tokens_file") or tokens.default_file()
-    made = token is None and not _tokens_in(file)
+    known = _tokens_in(file)
+    made = token is None and all(one.has_expired() for one in known)
     certificate, key, insecure = given.pop("tls_cert"), given.pop("tls_key"), given.pop("insecure")
     tls = _tls(certificate, key)
     if not _is_loopback(given["bind"]) and not insecure:
         _refuse_strangers(given["bind"], tls is None, made)
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
     look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
-    if token and look_token == token:
+    if look_token is not None and (look_token == token or tokens.find(look_token, known) is not None):
         raise Failure("the token for looking is the host's own: whoever may look could render; take another")
     logs.begin(given.pop("log_format"))
     with contextlib.ExitStack() as stack:
@@ -326,11 +328,11 @@ def read_origin(text: str) -> str:
     return text
 
 
-def _tokens_in(file: Path | None) -> bool:
+def _tokens_in(file: Path | None) -> tuple[Token, ...]:
     from .host.gateway import tokens
 
     try:
-        return file is not None and any(not token.has_expired() for token in tokens.TokensFile(file).tokens())
+        return () if file is None else tokens.TokensFile(file).tokens()
     except tokens.TokensError as error:
         raise Failure(str(error)) from None
 

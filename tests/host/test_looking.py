@@ -10,6 +10,7 @@ import os
 import resource
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -27,10 +28,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import glremote
 from glremote.host.gateway import looking
+from glremote.host.gateway.tokens import TokensFile
 from glremote.host.port import Tally
 from glremote.host.serving import LocalHost
 from glremote.protocol.errors import HostError, NotAdmitted
 from tests.host.test_gateway import TOKEN, Host, eventually
+from tests.host.test_strangers import Certificate
 
 LOOK = "a-token-for-looking"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -269,6 +272,47 @@ def test_looking_with_the_hosts_own_token_is_refused(tmp_path: Path) -> None:
     command = ["glremote", "serve", "--port", "0", "--token-file", str(file), "--look-token-file", str(file)]
     done = subprocess.run([sys.executable, "-P", "-m", *command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "the token for looking is the host's own" in done.stderr
+
+
+def test_looking_with_a_token_of_the_file_is_refused(tmp_path: Path, look_file: Path) -> None:
+    kept = tmp_path / "tokens.json"
+    look_file.write_text(TokensFile(kept).create("anna"))
+    command = ["glremote", "serve", "--port", "0", "--tokens-file", str(kept), "--look-token-file", str(look_file)]
+    done = subprocess.run([sys.executable, "-P", "-m", *command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "the token for looking is the host's own" in done.stderr
+
+
+def test_tokens_that_cannot_be_read_are_trouble(tmp_path: Path) -> None:
+    kept = tmp_path / "tokens.json"
+    TokensFile(kept).create("anna")
+    host = Host(tmp_path, tokens_file=str(kept))
+    try:
+        assert get(host.url, "/healthz")[:2] == (200, "ok\n")
+        good = kept.read_text()
+        kept.write_text("{")
+        status, text, _ = get(host.url, "/healthz")
+        assert (status, text) == (503, "the host cannot read its tokens; its log says why\n")
+        kept.write_text(good)
+        assert get(host.url, "/healthz")[0] == 200
+    finally:
+        host.close()
+
+
+def test_pages_come_by_tls_where_the_host_speaks_it(tmp_path: Path) -> None:
+    certificate = Certificate(tmp_path, "127.0.0.1")
+    host = Host(tmp_path, tls=certificate.files)
+    try:
+        address = urlsplit(host.url)
+        trust = ssl.create_default_context(cafile=certificate.ca)
+        for path, begins in (("/healthz", "ok"), ("/metrics", "# HELP"), ("/", "<!doctype html>")):
+            connection = http.client.HTTPSConnection(str(address.hostname), address.port, timeout=30, context=trust)
+            with contextlib.closing(connection):
+                connection.request("GET", path)
+                response = connection.getresponse()
+                assert response.status == 200 and response.read().decode().lower().startswith(begins.lower())
+        assert get(host.url.replace("wss:", "ws:"), "/healthz")[0] == 403
+    finally:
+        host.close()
 
 
 # --- a real browser
