@@ -13,7 +13,6 @@ import contextlib
 import errno
 import io
 import ipaddress
-import logging
 import os
 import pkgutil
 import re
@@ -35,6 +34,7 @@ from .protocol.errors import Error
 
 if TYPE_CHECKING:
     from .host import gateway
+    from .host.gateway.tokens import Token
 
 HELP = {"help_option_names": ["-h", "--help"]}
 REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
@@ -92,13 +92,13 @@ def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return option(command)
 
 
-def read_token(file: Path | None) -> str | None:
-    """The token from the file, else from GLREMOTE_TOKEN, else None."""
+def read_token(file: Path | None, variable: str = "GLREMOTE_TOKEN") -> str | None:
+    """The token from the file, else from the variable of the environment, else None."""
     try:
-        token = file.read_text().strip() if file else os.environ.get("GLREMOTE_TOKEN", "").strip()
+        token = file.read_text().strip() if file else os.environ.get(variable, "").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"cannot read the token: {error}") from None
-    source = f"the file {file}" if file else "GLREMOTE_TOKEN"
+    source = f"the file {file}" if file else variable
     if file and not token:
         raise Failure(f"there is no token in {source}: it is empty")
     if not token.isascii() or not token.isprintable() or " " in token:
@@ -169,6 +169,27 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."
 )
 @click.option(
+    "--drain",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="How long contexts may go on after SIGTERM; then, or at a second one, they are ended.",
+)
+@click.option(
+    "--look-token-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The file that holds the token for /, /healthz and /metrics.  [default: GLREMOTE_LOOK_TOKEN, or none]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="How lines are logged, on standard error.",
+)
+@click.option(
     "--limit",
     "limits",
     metavar="NAME=VALUE",
@@ -227,24 +248,32 @@ def serve(**given: Any) -> None:
     Listens on this machine alone unless --bind says otherwise; at another address it starts only with TLS and with a
     token that you chose. Prints one line with its address when it is ready. Admits the tokens of `glremote token` and
     the one in --token-file or GLREMOTE_TOKEN; where there is none it makes one and shows it. Ctrl-C ends it, and all
-    contexts on it.
+    contexts on it; after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser
+    shows what it does.
     """
     from .host import gateway
-    from .host.gateway import tokens
+    from .host.gateway import logs, tokens
 
     token = read_token(given.pop("token_file"))
     file = given.pop("tokens_file") or tokens.default_file()
-    made = token is None and not _tokens_in(file)
+    known = _tokens_in(file)
+    made = token is None and all(one.has_expired() for one in known)
     certificate, key, insecure = given.pop("tls_cert"), given.pop("tls_key"), given.pop("insecure")
     tls = _tls(certificate, key)
     if not _is_loopback(given["bind"]) and not insecure:
         _refuse_strangers(given["bind"], tls is None, made)
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
+    look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
+    if look_token is not None and (look_token == token or tokens.find(look_token, known) is not None):
+        raise Failure("the token for looking is the host's own: whoever may look could render; take another")
+    logs.begin(given.pop("log_format"))
     with contextlib.ExitStack() as stack:
         stays = not made and lifeline is None
         given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
         own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
-        options = gateway.Options(token=own, tokens_file=file, tls=tls, lifeline=lifeline, **given)
+        options = gateway.Options(
+            token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given
+        )
         _serve(options, made, certificate)
 
 
@@ -266,8 +295,6 @@ def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: 
 
 def _serve(options: gateway.Options, token_is_new: bool, certificate: Path | None) -> None:
     from .host import gateway
-
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
 
     def ready(url: str) -> None:
         if token_is_new:
@@ -301,11 +328,11 @@ def read_origin(text: str) -> str:
     return text
 
 
-def _tokens_in(file: Path | None) -> bool:
+def _tokens_in(file: Path | None) -> tuple[Token, ...]:
     from .host.gateway import tokens
 
     try:
-        return file is not None and any(not token.has_expired() for token in tokens.TokensFile(file).tokens())
+        return () if file is None else tokens.TokensFile(file).tokens()
     except tokens.TokensError as error:
         raise Failure(str(error)) from None
 

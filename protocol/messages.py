@@ -119,6 +119,12 @@ class Lost(Message, tag=8):
     reason: str
 
 
+class Notice(Message, tag=9):
+    """Host: something that the user of the session should know; nothing else changes."""
+
+    text: str
+
+
 class Patch(Message, tag=10):
     """Either, numbered: the body is what the sender's stack now holds at `offset`."""
 
@@ -198,7 +204,19 @@ class Packed(Message, tag=14):
 
 Numbered = Patch | Buffer | Answer | Fault | Packed
 AnyMessage = (
-    Hello | Greeting | Refused | Resume | Resumed | Applied | Goodbye | Lost | Challenge | Proof | Proven | Numbered
+    Hello
+    | Greeting
+    | Refused
+    | Resume
+    | Resumed
+    | Applied
+    | Goodbye
+    | Lost
+    | Notice
+    | Challenge
+    | Proof
+    | Proven
+    | Numbered
 )
 
 _LENGTHS = struct.Struct(">HI")

@@ -71,6 +71,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "numcodecs": ("protocol",),
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
+    "prometheus_client": ("host.gateway",),
     "platformdirs": ("recording", "host.walls", "host.gateway"),
     "PIL": ("images", "samples"),
     "click": ("cli",),

@@ -42,6 +42,7 @@ from glremote.protocol.messages import (
     Fault,
     Goodbye,
     Lost,
+    Notice,
     Refused,
     Resume,
     Resumed,
@@ -327,6 +328,8 @@ class RemoteDevice:
                 for message, _ in decode(packet):
                     if isinstance(message, Lost | Refused):
                         self._lose(DeviceLost(f"{self.host}: {message.reason}"))
+                    elif isinstance(message, Notice):
+                        log.warning("%s: %s", self.host, message.text)
         except LinkBroken as error:
             if self._closing:
                 return
@@ -346,6 +349,8 @@ class RemoteDevice:
                 self._session.resume(message.applied)
             elif isinstance(message, Lost | Refused):
                 self._lose(DeviceLost(f"{self.host}: {message.reason}"))
+            elif isinstance(message, Notice):
+                log.warning("%s: %s", self.host, message.text)
             else:
                 raise ProtocolError(f"{self.host} sent {type(message).__name__}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import select
 import socket
 import struct
@@ -22,6 +23,9 @@ from .near import Door
 
 HEADER = struct.Struct(">IB")
 LARGEST = 32 << 20
+MOST_KINDS = 32
+"""So many kinds of faults are counted apart, and the others together."""
+LONGEST_KIND = 60
 
 
 class Is(enum.IntEnum):
@@ -37,6 +41,45 @@ class Is(enum.IntEnum):
     """From the worker, once: it has a context. The rest is the renderer's name, UTF-8."""
     ENDED = 4
     """From the worker, last: the session is over. The rest is the reason, UTF-8; empty after a goodbye."""
+    TALLY = 9
+    """From the worker, now and then: what it has done so far (Tally)."""
+
+
+class Tally(NamedTuple):
+    """What a worker has done since it began, for whoever looks at the host."""
+
+    buffers: int = 0
+    commands: int = 0
+    data_up: int = 0
+    """Bytes of buffers and their data, whichever way they came, unpacked."""
+    data_down: int = 0
+    """Bytes of answers."""
+    microseconds: int = 0
+    """That went into running buffers."""
+    waiting: int = 0
+    """Buffers that have come and have not run."""
+    near: int = 0
+    """1 where the client has come past the gateway."""
+    faults: dict[str, int] = {}  # noqa: RUF012  # never changed
+    """How many of each kind (the exception's type)."""
+
+    def encode(self) -> bytes:
+        """The rest of its frame."""
+        return json.dumps(self).encode()
+
+    @classmethod
+    def decode(cls, data: Bytes) -> Tally:
+        """Raises ValueError: a worker may be what a client has made of it."""
+        try:
+            *numbers, faults = json.loads(bytes(data))
+            tally = cls._make((*numbers, faults))
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"no tally: {error}") from None
+        if not isinstance(faults, dict) or len(faults) > MOST_KINDS or any(len(kind) > LONGEST_KIND for kind in faults):
+            raise ValueError("no tally: faults are counts by kind")
+        if not all(type(number) is int and 0 <= number < 1 << 63 for number in (*tally[:-1], *faults.values())):
+            raise ValueError("no tally: a count is a whole number")
+        return tally
 
 
 class Event(NamedTuple):

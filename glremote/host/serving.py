@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from glremote.protocol.errors import HostUnreachable
 READY = "glremote serves at "
 """What `serve` prints when it is ready, before its address."""
 TOKEN_VARIABLE = "GLREMOTE_TOKEN"
+LOOK_TOKEN_VARIABLE = "GLREMOTE_LOOK_TOKEN"
+SECRET = {TOKEN_VARIABLE, LOOK_TOKEN_VARIABLE}
 NO_TOKENS = {"GLREMOTE_TOKENS": ""}
 """For a host that admits its own token alone."""
 START_TIMEOUT = 60.0
@@ -30,7 +33,7 @@ END_TIMEOUT = 10.0
 
 def environment(token: str | None = None) -> dict[str, str]:
     """For a child that is python with -P: it finds what we find, whatever lies in the directory it is started in."""
-    variables = {name: text for name, text in os.environ.items() if name != TOKEN_VARIABLE}
+    variables = {name: text for name, text in os.environ.items() if name not in SECRET}
     variables["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     if token is not None:
         variables[TOKEN_VARIABLE] = token  # an argument could be seen by others
@@ -101,7 +104,7 @@ class LocalHost:
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # not SIGTERM, which would wait for the sessions
             try:
                 process.wait(END_TIMEOUT)
             except subprocess.TimeoutExpired:

@@ -50,7 +50,7 @@ from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .limits import Limits, Watchdog, alarm, read
 from .near import Door
-from .port import Event, Is, Port, PortClosed
+from .port import LONGEST_KIND, MOST_KINDS, Event, Is, Port, PortClosed, Tally
 from .reading import PART, subject, width
 from .reflecting import examine
 
@@ -63,6 +63,8 @@ DEFAULT_REQUIRE = 330
 STACK_SIZE = 32 << 20
 QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
+TALLY_INTERVAL = 0.25
+"""Seconds that are between two words to the gateway of what was done, at least."""
 LONGEST_TEXT = 40_000
 """Bytes of an exception's text that are passed on; compilers can be eloquent, and a message's head has an end."""
 
@@ -100,6 +102,11 @@ class Worker:
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
         self.buffers_run = 0
+        self._commands_run = self._data_up = self._data_down = 0
+        self._seconds = 0.0
+        self._faults: dict[str, int] = {}
+        self._told = Tally()
+        self._told_at = time.perf_counter()
         self._greeted = False
         self._buffers: deque[tuple[Buffer, memoryview]] = deque()
         self._epoch = 0
@@ -127,10 +134,35 @@ class Worker:
                 else:
                     self._rest()
         except ProtocolError as error:
-            log.warning("session %s: %s", self.name, error)
+            log.warning("%s", error)
             self._over = str(error)
+        self._report()
         self.port.send(Is.ENDED, [self._over.encode()])
         return self._over
+
+    def _tally(self) -> Tally:
+        return Tally(
+            self.buffers_run,
+            self._commands_run,
+            self._data_up,
+            self._data_down,
+            int(self._seconds * 1e6),
+            len(self._buffers),
+            int(self.port.near),
+            self._faults,
+        )
+
+    def _report(self) -> None:
+        """Tell the gateway what was done; nobody waits for this."""
+        tally = self._tally()
+        self._told, self._told_at = tally._replace(faults=dict(self._faults)), time.perf_counter()
+        self.port.send(Is.TALLY, [tally.encode()])
+
+    def _count_fault(self, kind: str) -> None:
+        kind = kind[:LONGEST_KIND]
+        if kind not in self._faults and len(self._faults) >= MOST_KINDS - 1:
+            kind = "others"
+        self._faults[kind] = self._faults.get(kind, 0) + 1
 
     def _deliver_or_take(self) -> None:
         """There is nothing to run, and a read is on its way: answer it, or take what comes first."""
@@ -139,10 +171,16 @@ class Worker:
             self._send()
 
     def _rest(self) -> None:
-        """There is nothing to do: wait for the client."""
+        """There is nothing to do: tell the gateway what was done, once that may be told, and wait for the client."""
         self.session.acknowledge()
         self._send()
         self._watchdog.idle()
+        if self._tally() != self._told:
+            event = self.port.receive(max(0.0, self._told_at + TALLY_INTERVAL - time.perf_counter()))
+            if event is not None:
+                self._take(event)
+                return
+            self._report()
         seconds = self.limits.idle_seconds if self._greeted and self.limits.idle_seconds else None
         event = self.port.receive(seconds)
         if event is None:
@@ -213,6 +251,7 @@ class Worker:
             self._over = answer.reason
         else:
             self._greeted = self.session.connected = True
+            self._told_at = time.perf_counter()
             self.pace = Pace(hello.distance, time.perf_counter())
             self.session.packer.level = self.pace.level
             if self.pace.level and not self.port.near:
@@ -225,6 +264,7 @@ class Worker:
 
     def _run_one(self) -> None:
         """Run the next buffer."""
+        began = time.perf_counter()
         self._watchdog.busy()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
@@ -246,6 +286,12 @@ class Worker:
         self._send()
         self.session.done(buffer.number, self.checker.data + len(body))
         self.session.acknowledge(at_once=False)  # it goes with what is sent next
+        self._commands_run += len(commands)
+        self._data_up += self.checker.data + len(body)
+        now = time.perf_counter()
+        self._seconds += now - began
+        if now - self._told_at > 2 * TALLY_INTERVAL:  # it is never at rest
+            self._report()
 
     def _run_from(self, buffer: Buffer, start: int) -> int:
         """Run commands up to the first that fails, or all; the place of the last that ran."""
@@ -268,6 +314,7 @@ class Worker:
             named = f"{text(error.command)}, command {error.index} of those replayed by {named}"
             error = error.error
         kind, why = describe(error)
+        self._count_fault(kind)
         self._failed = f"{kind}: {why}"
         self._wait_for_room()
         fields = buffer.epoch, buffer.number, index, named, (kind, _shortened(why)), self.interpreter.last_made
@@ -317,7 +364,9 @@ class Worker:
 
     def error(self, ticket: int, error: Exception) -> None:
         """The exception that an Ask or a Fetch is answered with."""
-        self._raised(ticket, *describe(error))
+        kind, why = describe(error)
+        self._count_fault(kind)
+        self._raised(ticket, kind, why)
 
     def goes_on(self, command: Command) -> bool:
         """Whether there is something to be run behind the command that runs now."""
@@ -332,6 +381,7 @@ class Worker:
         self.session.send(Answer, ticket, 0, 0, None, (kind, _shortened(why)), mark=self.session.writes.head)
 
     def _part(self, ticket: int, start: int, total: int, span: Span, of: Fetch | None) -> None:
+        self._data_down += span.size
         if not self.session.writes.shared:
             what = () if of is None else ((start, *subject(of)), width(of))
             self.session.writes.freshen(span, *what)

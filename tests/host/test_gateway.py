@@ -41,11 +41,11 @@ DEADLINE = 30.0
 GATEWAY = """
 import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
-from glremote.host.gateway import door, sessions, workers
+from glremote.host.gateway import door, looking, sessions, workers
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    for module in (door, sessions, workers, gateway):
+    for module in (door, sessions, workers, looking, gateway):
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])

@@ -52,6 +52,7 @@ BYTES: dict[m.Message, str] = {
     m.Applied(0): "0003 00000000  92 06 00",
     m.Goodbye(): "0002 00000000  91 07",
     m.Lost("gone"): "0007 00000000  92 08 a4676f6e65",
+    m.Notice("soon"): "0007 00000000  92 09 a4736f6f6e",
     m.Challenge(b"nonce"): "0009 00000000  92 0f c4056e6f6e6365",
     m.Proof(b"nonce", b"proof"): "0010 00000000  93 10 c4056e6f6e6365 c40570726f6f66",
     m.Proven(b"proof"): "0009 00000000  92 11 c40570726f6f66",

@@ -1,7 +1,8 @@
 """The gateway: admits clients on one port, gives each session a worker process, and carries packets between the two.
 
 Knows: who may come in, and which workers are warm. Does not know: OpenGL, or what is in a packet. The way in is in
-door.py, tokens are in tokens.py, sessions in sessions.py, worker processes in workers.py.
+door.py, tokens are in tokens.py, sessions in sessions.py, worker processes in workers.py, pages for whoever looks in in
+looking.py.
 
 A `Session` is a task: it carries what its worker sends down to the client, and lives until the worker's end or until
 nobody came back in time. A connection is a task too: it carries what its client sends up. Each reads only when what it
@@ -18,8 +19,9 @@ import logging
 import os
 import signal
 import ssl
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from websockets.asyncio.server import ServerConnection
@@ -29,6 +31,8 @@ from websockets.http11 import Request, Response
 from glremote.link.websocket import PATH, SESSION_HEADER
 
 from .door import Door, Visitor
+from .looking import HEADERS as PAGE_HEADERS
+from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
 from .workers import Options, Worker, WorkerFailed
@@ -40,8 +44,11 @@ log = logging.getLogger("glremote.host")
 WARM_LATER = 3.0
 """Seconds after which a warm worker that was taken is replaced, if others are left: starting one takes a processor from
 the session that has just begun. At the end of a session it is replaced at once."""
+TRY_AGAIN = 10.0
+"""Seconds after which a worker is started again to see whether one can be, when someone asks and none could."""
 REMEMBERED = 1000
 """Of so many sessions that have ended it is known why, for a client that comes back later."""
+NO_TOKENS = "the host cannot read its tokens; its log says why"
 TOKENS_INTERVAL = 1.0
 """Seconds between two looks at whether the tokens of the sessions still hold."""
 
@@ -56,20 +63,27 @@ class Gateway:
         self._owner = ""  # the token that began a session last
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
-        self._looking: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None  # the file of tokens
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
         self._warm: deque[tuple[str, asyncio.Task[Worker]]] = deque()  # each for the sessions of one token, by digest
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._closing = False
+        self.draining = False
+        self.renderer = ""
+        self._no_worker: tuple[float, str] | None = None  # since when, and why, none could be started
+        self._on_loopback = False
+        self._empty = asyncio.Event()
+        self.looking = Looking(self)
 
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
         self._owner = next((token.digest for token in self._tokens()), "")
         host, port = await self._door.open(self.options.bind, self.options.port)
+        self._on_loopback = all(map(is_loopback, self._door.addresses))
         if self._file is not None:
-            self._looking = asyncio.create_task(self._look_at_tokens())
+            self._watching = asyncio.create_task(self._look_at_tokens())
         self._warm_up()
         if self._warm:
             _, first = self._warm[0]
@@ -83,8 +97,8 @@ class Gateway:
         """Stop accepting, tell every client, end every worker."""
         self._closing = True
         self._door.close()
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
         warm = [starting for _, starting in self._warm]
@@ -94,7 +108,61 @@ class Gateway:
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
 
+    async def drain(self, seconds: float) -> None:
+        """Take no new sessions, tell those that are there, and give them so many seconds."""
+        if not seconds:
+            return
+        self.draining = True
+        text = f"the host is going down: this session is ended in {seconds:g} s"
+        log.info("going down: no new sessions, and %d have %g s", len(self._sessions), seconds)
+        for session in self._sessions.values():
+            self._keep(asyncio.create_task(session.tell(text)))
+        if self._sessions:
+            self._empty.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), seconds)
+
+    # --- for whoever looks in
+
+    @property
+    def sessions(self) -> Iterable[Session]:
+        """Those that are there."""
+        return self._sessions.values()
+
+    @property
+    def warm_workers(self) -> int:
+        """How many workers are ready."""
+        return sum(_is_ready(starting) for _, starting in self._warm)
+
+    def trouble(self) -> str | None:
+        """Why no new session can begin, though there may be room for one; or None."""
+        if self.draining or self._closing:
+            return "the host is going down"
+        if (short := no_descriptors()) is not None:
+            return short
+        try:
+            self._tokens()
+        except TokensError:
+            return NO_TOKENS
+        if self._no_worker is None:
+            return None
+        since, why = self._no_worker
+        if time.monotonic() - since > TRY_AGAIN and all(starting.done() for _, starting in self._warm):
+            self._warm = deque(warm for warm in self._warm if _is_ready(warm[1]))
+            self._warm.append((self._owner, asyncio.create_task(self._start_worker(self._owner))))
+        return f"no worker can be started: {why}"
+
     # --- workers
+
+    async def _start_worker(self, owner: str) -> Worker:
+        try:
+            worker = await Worker.start(self.options, owner)
+        except WorkerFailed as error:
+            self._no_worker = time.monotonic(), str(error)
+            raise
+        self._no_worker = None
+        self.renderer = worker.renderer
+        return worker
 
     async def take_worker(self, token: Token) -> Worker:
         """A worker for a session of this token; another one is started in its place. Raises WorkerFailed.
@@ -112,7 +180,7 @@ class Gateway:
                 await worker.end()
                 worker = None
         if worker is None:
-            worker = await Worker.start(self.options, owner)
+            worker = await self._start_worker(owner)
             if len(self._warm) == self.options.warm > 0:  # all for others
                 self._keep(asyncio.create_task(_end_when_started(self._warm.popleft()[1])))
         if self._warm:
@@ -122,8 +190,8 @@ class Gateway:
         return worker
 
     def _warm_up(self) -> None:
-        while len(self._warm) < self.options.warm and not self._closing:
-            self._warm.append((self._owner, asyncio.create_task(Worker.start(self.options, self._owner))))
+        while len(self._warm) < self.options.warm and not (self._closing or self.draining):
+            self._warm.append((self._owner, asyncio.create_task(self._start_worker(self._owner))))
 
     # --- admitting
 
@@ -131,15 +199,28 @@ class Gateway:
         """All that are admitted now. Raises TokensError."""
         return self._own if self._file is None else (*self._own, *self._file.tokens())
 
-    def _admit(self, connection: Visitor, request: Request) -> Response | None:
-        """Before the websocket opens: None, or the refusal, whose one line the client shows after our address."""
+    def _admit(self, connection: Visitor, request: Request) -> Awaitable[Response] | Response | None:
+        """Before the websocket opens: None, a page, or the refusal, whose line the client shows after our address."""
+        if request.path.partition("?")[0] in PAGES and "Upgrade" not in request.headers:
+            return self._show(connection, request)
         refusal = self._refusal(connection, request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
         status, text = refusal
+        self.looking.refused[status.value] += 1
         response = connection.respond(status, text + "\n")
         if status is http.HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+
+    async def _show(self, connection: Visitor, request: Request) -> Response:
+        if not self.looking.prepared:
+            await asyncio.to_thread(self.looking.prepare)
+        page = self.looking.page(request, self._on_loopback)
+        response = connection.respond(page.status, page.text)
+        del response.headers["Content-Type"]
+        for name, value in (("Content-Type", page.kind), *PAGE_HEADERS.items(), *page.headers):
+            response.headers[name] = value
         return response
 
     def _refusal(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
@@ -165,7 +246,7 @@ class Gateway:
             token = find(text, self._tokens())
         except TokensError as error:
             log.error("nobody is admitted: %s", error)
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host cannot read its tokens; its log says why"
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, NO_TOKENS
         if token is None:
             self._guesses.wrong(connection.address)
             log.warning("a wrong token came from %s", connection.address)
@@ -181,6 +262,10 @@ class Gateway:
         assert token is not None
         if names := request.headers.get_all(SESSION_HEADER):
             return self._cannot_resume(names[0], token)
+        if self.draining:
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host is going down, and takes no new sessions"
+        if (short := no_descriptors()) is not None:
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {short}"
         return None if (full := self._full(token)) is None else (
             http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {full}"
         )  # fmt: skip
@@ -245,12 +330,17 @@ class Gateway:
         session = Session(self, next(self._numbers), connection.token)
         self._sessions[session.name] = session
         self._keep(session.task)
-        log.info("%s began", session.label)
+        self.looking.sessions += 1
+        peer = str((connection.remote_address or ("",))[0])
+        log.info("%s began", session.label, extra={"session": session.label, "fields": {"from": peer}})
         await session.carry_up(connection)
 
     def forget(self, session: Session, reason: str) -> None:
         """A session is ending: nobody can come back to it."""
         if self._sessions.pop(session.name, None) is not None:
+            self.looking.forget(session, reason)
+            if not self._sessions:
+                self._empty.set()
             self._warm_up()
             self._ended[session.name] = (session.token.digest, reason)
             if len(self._ended) > REMEMBERED:
@@ -292,30 +382,38 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
     return context
 
 
+def _is_ready(starting: asyncio.Task[Worker]) -> bool:
+    return starting.done() and not starting.cancelled() and starting.exception() is None
+
+
 async def _end_when_started(starting: asyncio.Task[Worker]) -> None:
     with contextlib.suppress(WorkerFailed):
         await (await starting).end()
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
-    """Be a host until SIGTERM or SIGINT; `ready` gets its address.
+    """Be a host until SIGINT, or until SIGTERM and the sessions' time is over, or a second one comes.
 
-    Raises OSError (the port), TokensError and WorkerFailed.
+    `ready` gets its address. Raises OSError (the port), TokensError and WorkerFailed.
     """
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop, drain = asyncio.Event(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, stop.set)
+    loop.add_signal_handler(signal.SIGTERM, lambda: stop.set() if drain.is_set() else drain.set())
     if (lifeline := options.lifeline) is not None:
         loop.add_reader(lifeline, lambda: None if os.read(lifeline, 4096) else stop.set())
     gateway = Gateway(options)
     opening = asyncio.create_task(gateway.open())
-    stopping = asyncio.create_task(stop.wait())
+    stopping, draining = asyncio.create_task(stop.wait()), asyncio.create_task(drain.wait())
     try:
-        await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((opening, stopping, draining), return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
             ready(opening.result())
-            await stopping
+            await asyncio.wait((stopping, draining), return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                await asyncio.wait(
+                    (stopping, asyncio.create_task(gateway.drain(options.drain))), return_when=asyncio.FIRST_COMPLETED
+                )
     finally:
         if lifeline is not None:
             loop.remove_reader(lifeline)

@@ -53,8 +53,8 @@ SHORT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 TLS_HELLO = b"\x16"
 """The first byte of whoever speaks TLS; no request of HTTP begins so."""
 
-Admit = Callable[["Visitor", Request], Response | None]
-"""Before the websocket opens: None, or the refusal."""
+Admit = Callable[["Visitor", Request], Awaitable[Response] | Response | None]
+"""Before the websocket opens: None, or what is answered instead, a refusal or a page."""
 
 
 class Visitor(Connection):
@@ -128,6 +128,11 @@ class Door:
         for visits in list(self._waiting.values()):
             for visit in list(visits):
                 visit.cancel()
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens."""
+        return [sock.getsockname()[0] for sock in self._sockets]
 
     def is_serving(self) -> bool:
         """What a ServerConnection asks its server: whether it may be admitted."""

@@ -1,10 +1,10 @@
 """Sessions, from the gateway: packets are carried between a worker and whichever connection its client has.
 
 Knows: websockets, and when a client that is gone is given up. Does not know: who may come in, or what is in a packet;
-of all messages it writes only Lost itself, and those by which whoever comes back proves that the session is theirs.
-That is done here, and not by the worker which greeted them, because a connection must not take the place of another
-before, and because a worker may be busy for long. Each side is read only when what was read before is handed over, so
-whoever does not read makes the other stop writing, and nothing gathers here.
+of all messages it writes only Lost and Notice itself, and those by which whoever comes back proves that the session is
+theirs. That is done here, and not by the worker which greeted them, because a connection must not take the place of
+another before, and because a worker may be busy for long. Each side is read only when what was read before is handed
+over, so whoever does not read makes the other stop writing, and nothing gathers here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import time
 from typing import TYPE_CHECKING
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
-from glremote.host.port import Is, PortClosed
+from glremote.host.port import Is, PortClosed, Tally
 from glremote.link.websocket import KEEPALIVE
 from glremote.protocol import proof
 from glremote.protocol.errors import ProtocolError
-from glremote.protocol.messages import VERSION, Challenge, Lost, Proof, Refused, decode, encode
+from glremote.protocol.messages import VERSION, Challenge, Lost, Notice, Proof, Refused, decode, encode
 
 from .tokens import Token
 from .workers import LONGEST_REASON, Worker, WorkerFailed
@@ -66,6 +67,10 @@ class Session:
         self.token = token
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
+        self.began = time.time()
+        self.peer = ""  # where its client is
+        self.bytes_up = self.bytes_down = 0  # through the gateway
+        self.tally = Tally()
         self.detached = 0.0
         """When it lost its connection."""
         self._gateway = gateway
@@ -84,6 +89,33 @@ class Session:
             self._reason = reason
             self.task.cancel()
 
+    @property
+    def state(self) -> str:
+        """In a word or two, for whoever looks."""
+        if self._reason is not None:
+            return "ending"
+        if not self._started.is_set():
+            return "starting"
+        if self.connection is None:
+            return "away"
+        return "connected" if self._known else "greeting"
+
+    @property
+    def renderer(self) -> str:
+        """The name of what it renders with, once it has a worker."""
+        return self._worker.renderer if self._worker is not None else ""
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait for the client to take them."""
+        return self.connection.transport.get_write_buffer_size() if self.connection is not None else 0
+
+    async def tell(self, text: str) -> None:
+        """Tell the client's user something, if there is a client that was greeted."""
+        if self._known and (connection := self.connection) is not None:
+            with contextlib.suppress(ConnectionClosed):
+                await connection.send(encode(Notice(text)))
+
     # --- the session's own task
 
     async def _run(self) -> None:
@@ -92,13 +124,14 @@ class Session:
         except asyncio.CancelledError:
             reason = self._reason or ""
         except Exception as error:
-            log.exception("%s: the gateway failed", self.label)
+            log.exception("%s: the gateway failed", self.label, extra={"session": self.label})
             reason = f"the gateway failed: {error!r}"
         self._reason = reason = reason[:LONGEST_REASON]
         self._gateway.forget(self, reason)  # nobody comes back to it now
         if self._expiry is not None:
             self._expiry.cancel()
-        log.info("%s ended%s", self.label, reason and f": {reason}")
+        figures = dict(zip(Tally._fields, self.tally, strict=True), bytes_up=self.bytes_up, bytes_down=self.bytes_down)
+        log.info("%s ended%s", self.label, reason and f": {reason}", extra={"session": self.label, "fields": figures})
         await asyncio.gather(self._part(reason), self._worker.end() if self._worker else asyncio.sleep(0))
         self._started.set()
 
@@ -118,8 +151,14 @@ class Session:
                 # A packet for a connection that is gone is dropped: the session's core sends it again.
                 if what is Is.PACKET and self.connection is not None:
                     self._known = True
+                    self.bytes_down += len(data)
                     with contextlib.suppress(ConnectionClosed):
                         await self.connection.send(data)
+                elif what is Is.TALLY:
+                    self.tally = Tally.decode(data)
+        except ValueError as error:
+            await worker.end()
+            return f"the worker broke its protocol: {error}"
         except PortClosed:
             return await worker.end()
 
@@ -146,7 +185,7 @@ class Session:
                 await connection.send(encode(proof.confirm(self.key, challenge, await _proof(connection))))
         except (ProtocolError, TimeoutError) as error:
             why = str(error) or f"the session's key was not proven within {PROOF_TIMEOUT:g} s"
-            log.warning("%s: a connection was refused: %s", self.label, why)
+            log.warning("%s: a connection was refused: %s", self.label, why, extra={"session": self.label})
             with contextlib.suppress(ConnectionClosed):
                 await connection.send(encode(Refused("proof", why, VERSION)))
                 await connection.close(CloseCode.POLICY_VIOLATION, "the session's key was not proven")
@@ -159,6 +198,7 @@ class Session:
     async def carry_up(self, connection: ServerConnection) -> None:
         """Be this connection's session, in place of an older one's, and carry what its client sends."""
         older, self.connection = self.connection, connection
+        self.peer = _address(connection)
         if self._expiry is not None:
             self._expiry.cancel()
         pinging = asyncio.create_task(self._ping(connection))
@@ -193,6 +233,7 @@ class Session:
         worker = self._living_worker()
         async with worker.lock:
             if self.connection is connection:
+                self.bytes_up += len(packet)
                 await worker.send(Is.PACKET, packet)
 
     async def _attach(self, connection: ServerConnection) -> None:
@@ -241,9 +282,16 @@ class Session:
                 pass
             since = self._reading_since
             if since is not None and loop.time() - max(since, connection.heard) >= PING_TIMEOUT:
-                log.warning("%s: no sign of life from its client for %g s", self.label, PING_TIMEOUT)
+                why = "no sign of life from its client"
+                log.warning("%s: %s for %g s", self.label, why, PING_TIMEOUT, extra={"session": self.label})
                 connection.transport.abort()
                 return
+
+
+def _address(connection: ServerConnection) -> str:
+    """Where a connection comes from; nothing when it is gone already."""
+    peer = connection.remote_address
+    return str(peer[0]) if peer else ""
 
 
 async def _proof(connection: ServerConnection) -> Proof:

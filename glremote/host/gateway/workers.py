@@ -54,6 +54,10 @@ class Options:
     warm: int = 2
     grace: float = 60.0
     device_index: int | None = None
+    drain: float = 0.0
+    """Seconds that the sessions have for their end after SIGTERM."""
+    look_token: str | None = field(default=None, repr=False)
+    """What /healthz, /metrics and / ask for; beyond loopback they are closed without one."""
     limits: Limits = field(default_factory=Limits)
     near: bool = True
     """Whether a client on this machine may go to its worker past the gateway (near.py)."""
@@ -87,6 +91,7 @@ class Worker:
     ) -> None:
         self._options = options
         self.label = f"worker {process.pid}"
+        self.renderer = ""
         self.lock = asyncio.Lock()
         self._process = process
         self._socket = sock
@@ -102,7 +107,10 @@ class Worker:
     @classmethod
     async def start(cls, options: Options, owner: str) -> Worker:
         """A worker that has its context, with the cache folder of its owner, a token. Raises WorkerFailed."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise WorkerFailed(f"a worker process could not be started: {error.strerror}") from None
         ours.setblocking(False)
         settings = ["--limits", written(options.limits)]
         if options.device_index is not None:
@@ -137,7 +145,8 @@ class Worker:
                 what, data = await worker.receive()
             if what is not Is.READY:
                 raise PortClosed("it is no worker")
-            log.info("%s renders with %s", worker.label, bytes(data).decode(errors="replace"))
+            worker.renderer = bytes(data).decode(errors="replace")
+            log.info("%s renders with %s", worker.label, worker.renderer, extra={"session": worker.label})
             return worker
         except BaseException as error:
             how = await worker.end()
@@ -193,7 +202,7 @@ class Worker:
             async with asyncio.timeout(WORKER_PATIENCE):
                 await self._process.wait()
         except TimeoutError:
-            log.warning("%s did not end by itself, and was killed", self.label)
+            log.warning("%s did not end by itself, and was killed", self.label, extra={"session": self.label})
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
@@ -221,7 +230,7 @@ class Worker:
             f"the worker process held {held // 1_000_000} MB of memory, and may hold {most}; "
             "release what is not needed, or serve with a greater --worker-memory"
         )
-        log.warning("%s: %s", self.label, self._ended_for)
+        log.warning("%s: %s", self.label, self._ended_for, extra={"session": self.label})
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -229,7 +238,8 @@ class Worker:
         """Keep what the driver keeps within its limit."""
         while True:
             if taken := await asyncio.to_thread(walls.trim, cache):
-                log.info("%s: %d of the oldest files were taken out of its cache folder", self.label, taken)
+                what = "of the oldest files were taken out of its cache folder"
+                log.info("%s: %d %s", self.label, taken, what, extra={"session": self.label})
             await asyncio.sleep(TRIMMING)
 
     async def _listen(self) -> None:
@@ -249,4 +259,4 @@ class Worker:
         text = "".join(c if c.isprintable() else " " for c in line.decode(errors="replace")).strip()[:LONGEST_REASON]
         if text:
             self._last_line = text
-            log.warning("%s: %s", self.label, text)
+            log.warning("%s: %s", self.label, text, extra={"session": self.label})
