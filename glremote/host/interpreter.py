@@ -194,7 +194,8 @@ class Interpreter(Making, Reading):
             self.unsure.update(handle for handle, name in self.names.items() if name == texture)
 
     def set_uniform(self, k: c.SetUniform) -> None:
-        bounds.uniform(k.gl_type, k.array_length, k.element_size, len(k.data))
+        if bounds.UNIFORM_SIZES.get(k.gl_type) != k.element_size or k.array_length * k.element_size != len(k.data):
+            bounds.uniform(k.gl_type, k.array_length, k.element_size, len(k.data))
         self.context._write_uniform(
             self.names[k.program], k.location, k.gl_type, k.array_length, k.element_size, k.data
         )

@@ -254,8 +254,6 @@ class Worker:
             self._told_at = time.perf_counter()
             self.pace = Pace(hello.distance, time.perf_counter())
             self.session.packer.level = self.pace.level
-            if self.pace.level and not self.port.near:
-                prepare()
 
     def _reply(self, message: Any) -> None:
         self.port.send(Is.PACKET, [encode(message)])
@@ -453,6 +451,7 @@ def main(arguments: list[str]) -> int:
 
     It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
     """
+    prepare()  # while nobody waits, and before the walls
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import socket
 import ssl
 import time
@@ -33,6 +34,9 @@ REFUSALS = (401, 403, 404, 410, 503)
 """How a gateway refuses; the body says why."""
 LATER = 429
 """How it refuses for a while, whoever it is."""
+TIMING_HEADER = "Server-Timing"
+"""How long the host had a request before it answered (W3C Server Timing), which is no distance."""
+_TIMING = re.compile(r"admit;dur=(\d{1,6}(?:\.\d{1,6})?)$")
 CONNECT_TIMEOUT = 4.0
 """Seconds from nothing to an open websocket."""
 KEEPALIVE = 5.0
@@ -118,15 +122,21 @@ def connect(
     began = time.monotonic()
     try:
         protocol.send_request(request)
-        early = _upgrade(url, sock, protocol, deadline)
+        response, early = _upgrade(url, sock, protocol, deadline)
     except BaseException:
         sock.close()
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
     link.keepalive = KEEPALIVE
-    link.distance = time.monotonic() - began
+    link.distance = max(0.0, time.monotonic() - began - _seconds_at_the_host(response))
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
+
+
+def _seconds_at_the_host(response: Response) -> float:
+    """As the host says; nothing where it does not."""
+    found = _TIMING.match(response.headers.get(TIMING_HEADER, ""))
+    return float(found[1]) / 1000 if found else 0.0
 
 
 def _parsed(url: str) -> WebSocketURI:
@@ -175,8 +185,10 @@ def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLS
     raise HostUnreachable(f"{url}: {why}")
 
 
-def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: float) -> Sequence[Frame]:
-    """Send the request and wait for the response; the frames that came right behind it."""
+def _upgrade(
+    url: str, sock: socket.socket, protocol: ClientProtocol, deadline: float
+) -> tuple[Response, Sequence[Frame]]:
+    """Send the request and wait for the response; that, and the frames that came right behind it."""
     response: Response | None = None
     frames: list[Frame] = []
     try:
@@ -200,7 +212,7 @@ def _upgrade(url: str, sock: socket.socket, protocol: ClientProtocol, deadline: 
     except OSError as error:
         raise HostUnreachable(f"{url}: the connection broke while it was opened: {error}") from None
     if response is not None and protocol.handshake_exc is None:
-        return frames
+        return response, frames
     status = response.status_code if response else None
     if response is not None and isinstance(protocol.handshake_exc, InvalidStatus) and status in REFUSALS:
         with contextlib.suppress(ValueError):

@@ -28,6 +28,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from glremote.link.websocket import TIMING_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .sessions import CLOSE_TIMEOUT, Connection
@@ -61,6 +62,8 @@ class Visitor(Connection):
     """A connection, before and after it is admitted."""
 
     address = ""
+    asked_at = 0.0
+    """When its request began to come, at the latest (the event loop's time)."""
     token: Token | None = None
     """What it was admitted with."""
     _said = 0
@@ -187,7 +190,7 @@ class Door:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 connection = await self._open(sock, address)
                 if connection is not None:
-                    await connection.handshake(self._admit, None, "glremote")  # type: ignore[arg-type]
+                    await connection.handshake(self._admit, _timed, "glremote")  # type: ignore[arg-type]
             if connection is None or connection.state is not State.OPEN:
                 return
             visit = asyncio.current_task()
@@ -218,7 +221,12 @@ class Door:
         timeout: dict[str, Any] = {} if self._tls is None else {"ssl_handshake_timeout": OPEN_TIMEOUT}
         connection = self._visitor(address)
         # uvloop gives its own protocol back where there is TLS, and not the one that it was given
-        await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock, ssl=self._tls, **timeout)
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            connection.asked_at = loop.time()
+        await loop.connect_accepted_socket(lambda: connection, sock, ssl=self._tls, **timeout)
+        if self._tls is not None:
+            connection.asked_at = loop.time()
         return connection
 
     async def _explain(self, sock: socket.socket) -> None:
@@ -242,6 +250,13 @@ class Door:
         )
         visitor.address = address
         return visitor
+
+
+def _timed(connection: ServerConnection, request: Request, response: Response) -> None:
+    """Say how long the request was here: what else its answer took is the distance."""
+    assert isinstance(connection, Visitor)
+    seconds = connection.loop.time() - connection.asked_at
+    response.headers[TIMING_HEADER] = f"admit;dur={1000 * seconds:.3f}"
 
 
 async def _readable(sock: socket.socket) -> None:

@@ -229,7 +229,6 @@ class Session:
             self._reading_since = None
 
     async def _send_up(self, connection: ServerConnection, packet: bytes) -> None:
-        # Buffers are to be timed from here (handed over) to `_carry_down` (done), so that a worker that hangs is ended.
         worker = self._living_worker()
         async with worker.lock:
             if self.connection is connection:
