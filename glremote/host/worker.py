@@ -175,6 +175,8 @@ class Worker:
         self.session.acknowledge()
         self._send()
         self._watchdog.idle()
+        if self.pace.level and not self.port.near:
+            prepare()  # while the client has nothing for us
         if self._tally() != self._told:
             event = self.port.receive(max(0.0, self._told_at + TALLY_INTERVAL - time.perf_counter()))
             if event is not None:
@@ -451,7 +453,6 @@ def main(arguments: list[str]) -> int:
 
     It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
     """
-    prepare()  # while nobody waits, and before the walls
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
