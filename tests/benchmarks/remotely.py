@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from glremote.cli import Program, commands
+from glremote.cli import commands
+from glremote.cli.run import Program
 from glremote.device.remote import RemoteDevice
 from glremote.instance import Instance
 

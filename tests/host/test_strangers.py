@@ -29,6 +29,7 @@ from click.testing import CliRunner
 
 import glremote
 from glremote import cli
+from glremote.cli.serve import is_loopback
 from glremote.host.gateway import tls_context
 from glremote.host.gateway.door import LARGEST_REQUEST, MOST_OF_AN_ADDRESS, OPEN_TIMEOUT, address_of
 from glremote.host.gateway.tokens import (
@@ -825,7 +826,7 @@ def serve_fails(*arguments: str, **variables: str) -> str:
 
 @pytest.mark.parametrize("bind", ["::", "192.0.2.1", "127.0.0.1"])
 def test_which_addresses_are_beyond_loopback(bind: str) -> None:
-    assert cli._is_loopback(bind) == (bind == "127.0.0.1")
+    assert is_loopback(bind) == (bind == "127.0.0.1")
 
 
 def test_beyond_loopback_serve_wants_a_token_and_tls(certificate: Certificate, tokens: TokensFile) -> None:

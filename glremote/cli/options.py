@@ -1,0 +1,76 @@
+"""What several commands have: options, and how something is said.
+
+Tokens come from a file or from GLREMOTE_TOKEN, never from an argument, which every user of the machine can read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class Failure(click.ClickException):
+    """What is said in one line, before the program exits."""
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"glremote: {self.message}", err=True)
+
+
+def tell(line: str) -> None:
+    """Say something on standard error."""
+    click.echo(line, err=True)
+
+
+def token_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --token-file."""
+    option = click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The file that holds the host's token.  [default: the token in GLREMOTE_TOKEN]",
+    )
+    return option(command)
+
+
+def read_token(file: Path | None, variable: str = "GLREMOTE_TOKEN") -> str | None:
+    """The token from the file, else from the variable of the environment, else None."""
+    try:
+        token = file.read_text().strip() if file else os.environ.get(variable, "").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"cannot read the token: {error}") from None
+    source = f"the file {file}" if file else variable
+    if file and not token:
+        raise Failure(f"there is no token in {source}: it is empty")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise Failure(f"what is in {source} is no token: letters, digits and signs in one line, without spaces")
+    return token or None
+
+
+def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options --ca-file and --pin, of which GLREMOTE_CA_FILE and GLREMOTE_PIN are the defaults."""
+    ca = click.option(
+        "--ca-file",
+        "ca",
+        metavar="FILE",
+        help="Certificates (PEM) of the authorities that vouch for a wss:// host.  [default: GLREMOTE_CA_FILE, "
+        "else the system's]",
+    )
+    pin = click.option(
+        "--pin", metavar="sha256:DIGITS", help="The wss:// host's own certificate.  [default: GLREMOTE_PIN]"
+    )
+    return ca(pin(command))
+
+
+def check_trust(host: str, ca: str | None, pin: str | None) -> str | None:
+    """The path of `ca`, wherever the program goes. Says now what would fail later."""
+    from glremote.link.tls import Trust
+
+    try:
+        Trust.chosen(host, ca, pin)
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    return None if ca is None else os.path.abspath(ca)
