@@ -17,6 +17,7 @@ from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Stack
 
 from . import bounds
+from .deadlines import Deadlines
 from .keeping import Kept
 from .limits import Limits, Usage
 from .making import Making
@@ -62,11 +63,18 @@ class Interpreter(Making, Reading):
     """
 
     def __init__(
-        self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False, limits: Limits | None = None
+        self,
+        context: Any,
+        stack: Stack,
+        answers: Answers,
+        overlaps: bool = False,
+        limits: Limits | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         super().__init__(context, stack)
         self.answers = answers
         self.usage = Usage(limits or Limits())
+        self.deadlines = deadlines or Deadlines(self.usage.limits)
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
 
@@ -117,29 +125,39 @@ class Interpreter(Making, Reading):
             self.images[handle] = Image(extent[0], extent[1], (getattr(command, "dtype", ""),))
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
+        due, on_its_way = self.deadlines.reads.begin(), False
+        try:
+            if command.size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer):
+                on_its_way = self._begin(command, due)
+            if not on_its_way:
+                self._read(command, fetches)
+        finally:
+            if not on_its_way:
+                self.deadlines.reads.end(due)
+
+    def _read(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
         size = command.size
-        if size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer) and self._begin(command):
-            return
         if size <= PIECE:
             parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
         else:
             parts = [(piece.size, partial(fetches, self, piece)) for piece in self.pieces(command)]
         self.answers.data(command.ticket, size, parts, command)
 
-    def _begin(self, command: c.ReadFramebuffer) -> bool:
-        """Whether the read is on its way, since others follow; `deliver` answers it."""
+    def _begin(self, command: c.ReadFramebuffer, due: float) -> bool:
+        """Whether the read is on its way, since others follow; `deliver` answers it, and ends its time."""
         dtypes, at = self.framebuffer(command.framebuffer).dtypes, command.attachment
         if not 0 <= at < len(dtypes) or dtypes[at] != command.dtype:  # a driver may convert otherwise there
             return False
         if not self._is_whole(command) or not self.answers.goes_on(command):
             return False
         try:
-            while not self.readbacks.begin(command, self[command.framebuffer]):
+            while not self.readbacks.begin(command, self[command.framebuffer], due):
                 if not self.readbacks:
                     return False
                 self.deliver(FOR_ROOM)
         except Exception as error:
             self.answers.error(command.ticket, error)
+            self.deadlines.reads.end(due)
         return True
 
     def deliver(self, seconds: float) -> bool:
@@ -152,7 +170,15 @@ class Interpreter(Making, Reading):
         parts = [(len(piece), partial(_copy, piece)) for piece in pieces]
         self.answers.data(found.command.ticket, len(pixels), parts, found.command)
         self.readbacks.done(found)
+        self.deadlines.reads.end(found.due)
         return True
+
+    def make_program(self, k: c.MakeProgram) -> Any:
+        due = self.deadlines.programs.begin()
+        try:
+            return super().make_program(k)
+        finally:
+            self.deadlines.programs.end(due)
 
     def begin_epoch(self) -> None:
         """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""

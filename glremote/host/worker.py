@@ -46,9 +46,10 @@ from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
 from . import walls
+from .deadlines import Deadlines, kernel_timer
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
-from .limits import Limits, Watchdog, alarm, read
+from .limits import Limits
 from .near import Door
 from .port import LONGEST_KIND, MOST_KINDS, Event, Is, Port, PortClosed, Tally
 from .reading import PART, subject, width
@@ -82,7 +83,7 @@ class Worker:
         make_context: MakeContext,
         door: Door | None = None,
         limits: Limits | None = None,
-        set_timer: Callable[[float], Any] = lambda seconds: None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self.port = port
         self.name, self.grace, self.key = "", 0.0, b""
@@ -96,8 +97,8 @@ class Worker:
         self.pace = Pace()
         self.checker = Checker(self.session.reads)
         self.limits = limits or Limits()
-        self._watchdog = Watchdog(self.limits.buffer_seconds, set_timer)
-        port.on_wait, port.on_go = self._watchdog.idle, self._watchdog.busy
+        self._deadlines = deadlines or Deadlines(self.limits)
+        port.on_wait, port.on_go = self._deadlines.stand, self._deadlines.go_on
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
@@ -119,7 +120,9 @@ class Worker:
         self.driver: Driver = examine(context, version_code)
         maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
         overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
-        self.interpreter = Interpreter(context, self.session.reads, self, overlaps, self.limits)
+        self.interpreter = Interpreter(
+            context, self.session.reads, self, overlaps, self.limits, self._deadlines
+        )
 
     def run(self) -> str:
         """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
@@ -174,7 +177,7 @@ class Worker:
         """There is nothing to do: tell the gateway what was done, once that may be told, and wait for the client."""
         self.session.acknowledge()
         self._send()
-        self._watchdog.idle()
+        self._deadlines.buffers.idle()
         if self.pace.level and not self.port.near:
             prepare()  # while the client has nothing for us
         if self._tally() != self._told:
@@ -265,7 +268,7 @@ class Worker:
     def _run_one(self) -> None:
         """Run the next buffer."""
         began = time.perf_counter()
-        self._watchdog.busy()
+        self._deadlines.buffers.busy()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -407,9 +410,9 @@ class Worker:
         self.session.acknowledge()
         self._send()
         began = time.perf_counter()
-        self._watchdog.idle()
+        self._deadlines.stand()
         self._take(self.port.receive(None))
-        self._watchdog.busy()
+        self._deadlines.go_on()
         self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
@@ -467,10 +470,11 @@ def main(arguments: list[str]) -> int:
     door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
-    limits = Limits(**read(options.get("--limits", "")))  # type: ignore[arg-type]
+    limits = Limits().changed(options.get("--limits", ""))
+    deadlines = Deadlines(limits, kernel_timer)
     make = partial(make_context, device_index=None if index is None else int(index))
     try:
-        worker = Worker(port, make, door, limits, alarm)
+        worker = Worker(port, make, door, limits, deadlines)
     except Exception as error:
         print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
         port.close()
