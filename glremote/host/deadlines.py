@@ -143,7 +143,7 @@ class Deadlines:
 class _Event(ctypes.Structure):
     """struct sigevent (sigevent(3type)), which has 64 bytes."""
 
-    _fields_ = (("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("how", ctypes.c_int), ("rest", ctypes.c_int * 12))
+    _fields_ = (("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("how", ctypes.c_int), ("_", ctypes.c_int * 12))
 
 
 class _Times(ctypes.Structure):

@@ -27,6 +27,7 @@ from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import Ask, Command, Fetch, Free
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import (
+    LARGEST_PACKET,
     VERSION,
     Answer,
     Buffer,
@@ -66,6 +67,8 @@ QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 TALLY_INTERVAL = 0.25
 """Seconds that are between two words to the gateway of what was done, at least."""
+HELD = 2 * LARGEST_PACKET
+"""Bytes that a packet may wait for in the gateway, where bytes per second are limited: a packet before it, each way."""
 LONGEST_TEXT = 40_000
 """Bytes of an exception's text that are passed on; compilers can be eloquent, and a message's head has an end."""
 
@@ -186,11 +189,19 @@ class Worker:
                 self._take(event)
                 return
             self._report()
-        seconds = self.limits.idle_seconds if self._greeted and self.limits.idle_seconds else None
-        event = self.port.receive(seconds)
+        event = self.port.receive(self._patience())
         if event is None:
-            self._over = f"its client was silent for {seconds:g} s, as long as idle-seconds allows here"
+            idle = self.limits.idle_seconds
+            self._over = f"its client was silent for longer than the {idle:g} s that idle-seconds allows here"
         self._take(event)
+
+    def _patience(self) -> float | None:
+        """Seconds that the client may be silent. What the gateway holds back at its rate, the client has said."""
+        limits = self.limits
+        if not (self._greeted and limits.idle_seconds):
+            return None
+        slowed = limits.bytes_per_second and not self.port.near
+        return limits.idle_seconds + (HELD / limits.bytes_per_second if slowed else 0.0)
 
     # --- coming in
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import http
 import itertools
 import logging
@@ -28,6 +29,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
+from glremote.host.limits import Limits
 from glremote.link.websocket import PATH, SESSION_HEADER
 
 from .door import Door, Visitor
@@ -154,9 +156,10 @@ class Gateway:
 
     # --- workers
 
-    async def _start_worker(self, owner: str) -> Worker:
+    async def _start_worker(self, owner: str, limits: Limits | None = None) -> Worker:
+        options = dataclasses.replace(self.options, limits=limits or self._limits_of(owner))
         try:
-            worker = await Worker.start(self.options, owner)
+            worker = await Worker.start(options, owner)
         except WorkerFailed as error:
             self._no_worker = time.monotonic(), str(error)
             raise
@@ -167,20 +170,21 @@ class Gateway:
     async def take_worker(self, token: Token) -> Worker:
         """A worker for a session of this token; another one is started in its place. Raises WorkerFailed.
 
-        A worker has the cache folder of one token, which its walls let it write to before its session is known; so one
-        is warm for whoever came last.
+        A worker has the cache folder of one token, which its walls let it write to before its session is known, and
+        that token's limits; so one is warm for whoever came last.
         """
         self._owner = owner = token.digest
+        limits = self.options.limits.changed(token.limits)
         worker = None
         while worker is None and (found := next((warm for warm in self._warm if warm[0] == owner), None)):
             self._warm.remove(found)
             with contextlib.suppress(WorkerFailed):  # the next attempt may succeed, or tells why not
                 worker = await found[1]
-            if worker is not None and not worker.alive:
+            if worker is not None and not (worker.alive and worker.limits == limits):
                 await worker.end()
                 worker = None
         if worker is None:
-            worker = await self._start_worker(owner)
+            worker = await self._start_worker(owner, limits)
             if len(self._warm) == self.options.warm > 0:  # all for others
                 self._keep(asyncio.create_task(_end_when_started(self._warm.popleft()[1])))
         if self._warm:
@@ -188,6 +192,13 @@ class Gateway:
         else:
             self._warm_up()
         return worker
+
+    def _limits_of(self, owner: str) -> Limits:
+        """Of a warm worker of a token: the host's, but for those that are the token's own, as far as is known now."""
+        with contextlib.suppress(TokensError):
+            own = {token.digest: token.limits for token in self._tokens()}
+            return self.options.limits.changed(own.get(owner, ""))
+        return self.options.limits
 
     def _warm_up(self) -> None:
         while len(self._warm) < self.options.warm and not (self._closing or self.draining):
@@ -283,7 +294,8 @@ class Gateway:
         place away."""
         theirs = [session for session in self._sessions.values() if session.token.digest == token.digest]
         if token.max_sessions is not None and len(theirs) >= token.max_sessions:
-            full = f"all {token.max_sessions} of the token {token.name} are in use; release a context"
+            most = token.max_sessions
+            full = f"all {most} of the token {token.name} are in use, which is its --max-sessions; release a context"
         elif len(self._sessions) >= self.options.max_sessions:
             most = self.options.max_sessions
             full = f"all {most} are in use; release a context, or serve with a greater --max-sessions"

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glremote.host import walls
+from glremote.host import deadlines, walls
 from glremote.host.limits import Limits, written
 from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
@@ -157,6 +157,11 @@ class Worker:
             raise WorkerFailed(worker._last_line or how) from None
 
     @property
+    def limits(self) -> Limits:
+        """What its session may use."""
+        return self._options.limits
+
+    @property
     def alive(self) -> bool:
         """Whether the process has not ended, as far as is known."""
         return self._process.returncode is None
@@ -214,9 +219,8 @@ class Worker:
         if self._ended_for:
             return self._ended_for
         status = self._process.returncode or 0
-        if status == -signal.SIGALRM:
-            seconds = self._options.limits.buffer_seconds
-            return f"a command buffer took longer than the {seconds:g} s that buffer-seconds allows here"
+        if (late := deadlines.why(-status, self.limits)) is not None:
+            return late
         if status < 0:
             names = {number.value: number.name for number in signal.Signals}
             return f"the worker process was killed by {names.get(-status, f'signal {-status}')}"
