@@ -93,7 +93,7 @@ class Deadline:
 
     def stand(self) -> None:
         """We wait for the client, which does not count."""
-        if self._due:
+        if self._due and self._standing_since is None:
             self._standing_since = time.monotonic()
             self._set_timer(0.0)
 
@@ -158,7 +158,8 @@ def kernel_timer(name: str) -> SetTimer:
     setitimer(2) has one timer of real time only; the others are of timer_create(2), and made where they are asked for.
     """
     number = getattr(signal, ENDINGS[name][0])
-    signal.signal(number, signal.SIG_DFL)  # whoever started the gateway may have ignored it
+    signal.signal(number, signal.SIG_DFL)  # whoever started the gateway may have had it ignored, or held back
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
     if name == "buffer_seconds":
         return partial(signal.setitimer, signal.ITIMER_REAL)
     library = ctypes.CDLL(None, use_errno=True)
@@ -166,10 +167,11 @@ def kernel_timer(name: str) -> SetTimer:
     event = _Event(signal=number)
     if library.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)):
         raise OSError(ctypes.get_errno(), f"no timer for {name}: {os.strerror(ctypes.get_errno())}")
-    times = _Times()
+    times, settime = _Times(), library.timer_settime
+    reference = ctypes.byref(times)
 
     def set_timer(seconds: float) -> None:
         times.seconds, times.nanoseconds = int(seconds), int(seconds % 1 * 1e9)
-        library.timer_settime(timer, 0, ctypes.byref(times), None)
+        settime(timer, 0, reference, None)
 
     return set_timer
