@@ -50,7 +50,7 @@ class Readbacks:
         """How many are on their way."""
         return len(self._begun)
 
-    def begin(self, command: ReadFramebuffer, framebuffer: Any, due: float = 0.0) -> bool:
+    def begin(self, command: ReadFramebuffer, framebuffer: Any, due: float) -> bool:
         """Begin a read that writes all of its bytes; False while there is no room. Raises what moderngl raises."""
         buffer = self._buffer(command.size)
         if buffer is None:
