@@ -225,7 +225,7 @@ def test_an_end_does_not_wait(tmp_path: Path) -> None:
         return str(lost.reason)
 
     def is_a_visit(task: Any) -> bool:
-        return task.get_coro().__qualname__ == "Door._visit"
+        return str(task.get_coro().__qualname__) == "Door._visit"
 
     assert asyncio.run(main()) == "enough"
 
