@@ -40,7 +40,8 @@ def _write(viewport: tuple[int, int, int, int], size: int) -> Sequence[c.Command
 
 def _vertices(text: str, rows: int = 1) -> Sequence[c.Command]:
     content = (c.VertexContent(BUFFER, text, (c.VertexAttribute(0, rows, FLOAT),)),)
-    return A_BUFFER, A_PROGRAM, c.MakeVertexArray(ARRAY, PROGRAM, content, None, 4)
+    target = *A_TARGET, c.FramebufferUse(TARGET)
+    return A_BUFFER, *target, A_PROGRAM, c.MakeVertexArray(ARRAY, PROGRAM, content, None, 4)
 
 
 def _indexed() -> Sequence[c.Command]:
