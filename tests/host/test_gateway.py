@@ -49,8 +49,8 @@ for name, value in given.pop("constants").items():
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
-if "tokens_file" in given:
-    given["tokens_file"] = pathlib.Path(given["tokens_file"])
+for name in {"tokens_file", "cache"} & given.keys():
+    given[name] = pathlib.Path(given[name])
 if "tls" in given:
     given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
 loop = given.pop("loop")
@@ -127,6 +127,9 @@ while True:
     elif word == b"busy":
         while not os.path.exists(rest):
             time.sleep(0.01)
+    elif word == b"hold":
+        held = [b"x" * (1 << 20) for _ in range(int(rest))]
+        send(PACKET, b"held")
     elif word == b"note":
         note = rest.decode()
         send(PACKET, b"noted")
