@@ -187,8 +187,11 @@ class Interpreter(Making, Reading):
         super().orphan(k)
 
     def copy_framebuffer(self, k: c.CopyFramebuffer) -> None:
+        to_texture = type(self[k.dst]).__name__ != "Framebuffer"
+        if to_texture and not self.gl.can_copy_colors(self.name(k.src)):
+            return  # after its depths were read there are none to be read, and Mesa's drivers die of it
         self.context.copy_framebuffer(self[k.dst], self[k.src])
-        if type(self[k.dst]).__name__ != "Framebuffer":  # a texture is another image then, also of another size
+        if to_texture:  # it is another image then, also of another size
             texture = self.name(k.dst)
             self.no_image(texture)
             self.unsure.update(handle for handle, name in self.names.items() if name == texture)

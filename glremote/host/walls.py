@@ -127,9 +127,14 @@ def _allow(ruleset: int, paths: Iterable[str], access: int) -> None:
 
 
 def _installation() -> Iterator[str]:
-    """Python, and the modules that are imported by now; not the folders they lie in, which may be anybody's."""
+    """Python, what is installed for it, and the modules that are imported by now.
+
+    Not the folders that these lie in, which may be anybody's; but those into which packages were installed, since some
+    are imported later.
+    """
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     yield from prefixes
+    yield from (path for path in sys.path if path and glob.glob(os.path.join(glob.escape(path), "*.dist-info")))
     within = tuple(os.path.join(prefix, "") for prefix in prefixes)
     for name, module in list(sys.modules.items()):
         file = None if "." in name else getattr(module, "__file__", None)

@@ -443,8 +443,7 @@ NO_EGL = (
     "no OpenGL through EGL on this machine: {error}; on Debian or Ubuntu install a driver with "
     "`apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
 )
-
-
+KEPT_OUT = "the walls around a worker keep it from its work: {error}; `glremote serve --no-walls` does without them"
 NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
 
 
@@ -472,7 +471,8 @@ def main(arguments: list[str]) -> int:
     try:
         worker = Worker(port, make, door, limits, alarm)
     except Exception as error:
-        print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
+        why = KEPT_OUT if cache is not None and isinstance(error, PermissionError) else NO_EGL
+        print(why.format(error=error), file=sys.stderr, flush=True)
         port.close()
         return 3
     if cache is not None:

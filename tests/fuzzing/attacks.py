@@ -54,6 +54,18 @@ def _grown_by_an_alias() -> Sequence[c.Command]:
     )
 
 
+def _colors_after_depths() -> Sequence[c.Command]:
+    """What moderngl reads depths with leaves the framebuffer without colours to be read."""
+    return (
+        A_TEXTURE,
+        c.MakeDepthTexture(20, (4, 4), None, 0, 4),
+        c.MakeFramebuffer(TARGET, (TEXTURE,), 20),
+        c.ReadFramebuffer(1, 64, TARGET, (0, 0, 4, 4), 1, -1, 1, False, "f4"),
+        c.CopyFramebuffer(TEXTURE, TARGET),
+        c.ReadTexture(2, 64, TEXTURE, 0, 1),
+    )
+
+
 ATTACKS: dict[str, Callable[[], Sequence[c.Command]]] = {
     "a read whose size is 0 in 64 bits": lambda: _read((0, 0, BIG, BIG), 4, "f4"),
     "a read that begins where 32 bits end": lambda: _read(((1 << 31) - 4, 0, 8, 1), 4, "f1"),
@@ -91,6 +103,15 @@ ATTACKS: dict[str, Callable[[], Sequence[c.Command]]] = {
         A_TEXTURE, c.MakeExternalTexture(ALIAS, TEXTURE, (4, 4), 1 << 20, 0, "f1"),
     ),
     "a texture grown under another name": _grown_by_an_alias,
+    "colours of a framebuffer whose depths were read": _colors_after_depths,
+    "colours of the default framebuffer whose depths were read": lambda: (
+        A_TEXTURE, c.ReadFramebuffer(1, 64, c.DEFAULT_FRAMEBUFFER, (0, 0, 4, 4), 1, -1, 1, False, "f4"),
+        c.CopyFramebuffer(TEXTURE, c.DEFAULT_FRAMEBUFFER), c.ReadTexture(2, 64, TEXTURE, 0, 1),
+    ),
+    "colours of a framebuffer without any": lambda: (
+        A_TEXTURE, c.MakeEmptyFramebuffer(TARGET, (4, 4), 1, 0), c.CopyFramebuffer(TEXTURE, TARGET),
+        c.ReadTexture(1, 64, TEXTURE, 0, 1),
+    ),
     "rows that are aligned to nothing": lambda: (c.MakeTexture(TEXTURE, (4, 4), 4, None, 0, 0, "f1", 0),),
     "rows of depths that are aligned to nothing": lambda: (c.MakeDepthTexture(TEXTURE, (4, 4), Span(0, 64), 0, 0),),
     "a texture larger than memory": lambda: (c.MakeTexture3D(TEXTURE, (BIG, BIG, BIG), 4, None, 1, "f4"),),

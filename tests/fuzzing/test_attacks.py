@@ -17,6 +17,9 @@ from .attacks import ATTACKS
 DEADLINE = 90.0
 PASSES = {
     "a texture grown under another name": "64 bytes",
+    "colours of a framebuffer whose depths were read": "64 bytes",
+    "colours of the default framebuffer whose depths were read": "64 bytes",
+    "colours of a framebuffer without any": "64 bytes",
     # what OpenGL itself refuses, or keeps within its buffers
     "a texture larger than memory": "nothing",
     "an index buffer read before its begin": "nothing",
