@@ -447,7 +447,7 @@ def test_the_kernel_ends_a_worker_that_holds_too_much_and_no_other(start: Start,
     process = client.hello()["pid"]
     within = group_of_process(process)
     assert within.parent == group
-    assert (within / "memory.max").read_text() == "199999488\n"  # whole pages
+    assert 0 <= 200_000_000 - int((within / "memory.max").read_text()) < os.sysconf("SC_PAGE_SIZE")
     assert (within / "cgroup.procs").read_text() == f"{process}\n"
     assert client.ask(b"hold 100") == b"held"
     client.say(b"hold 300")
@@ -460,7 +460,7 @@ def test_the_kernel_ends_a_worker_that_holds_too_much_and_no_other(start: Start,
     assert group_of_process(other.hello()["pid"]).parent == group
     assert host.end() == 0
     assert [path for path in group.iterdir() if path.is_dir()] == []
-    assert (group / "cgroup.subtree_control").read_text() == "\n"
+    assert (group / "cgroup.subtree_control").read_text().split() == []
 
 
 def test_a_worker_that_cannot_begin_with_so_little_says_so(start: Start) -> None:
