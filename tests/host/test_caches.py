@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -253,19 +254,24 @@ def test_only_what_is_ours_is_cleaned_up(temporary: Path, tmp_path: Path, monkey
     assert len(list(temporary.iterdir())) == 4
 
 
+@pytest.mark.parametrize("moment", ["before it is opened", "before it is locked"])
 def test_a_folder_that_another_host_took_for_one_that_was_left(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """It was not locked yet: that is one moment in which it may go."""
-    make, made = tempfile.mkdtemp, []
+    make, lock, made = tempfile.mkdtemp, fcntl.flock, []
 
     def mkdtemp(prefix: str) -> str:
         made.append(make(prefix=prefix))
-        if len(made) == 1:
+        if len(made) == 1 and moment == "before it is opened":
             shutil.rmtree(made[0])
         return made[-1]
 
+    def flock(descriptor: int, how: int) -> None:
+        shutil.rmtree(made[0], ignore_errors=True)
+        lock(descriptor, how)
+
     monkeypatch.setattr(tempfile, "mkdtemp", mkdtemp)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with for_one_run() as folder:
         assert [str(folder)] == made[1:]
         assert folder.is_dir()

@@ -302,7 +302,7 @@ def test_a_unit_of_systemds_is_its_own_unless_it_says_so(
     """Where we are root; a user without these rights has the folder only where it was delegated."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     group = tree.top.rename(tmp_path / unit)
-    assert obstacle(group) == f"{group} is not delegated to this user"
+    assert f"{group} is not delegated to this user" in (obstacle(group) or "")
     marks = {mark: b"1"}
 
     def getxattr(path: Path, name: str) -> bytes:
@@ -466,7 +466,7 @@ def test_the_kernel_ends_a_worker_that_holds_too_much_and_no_other(start: Start,
 def test_a_worker_that_cannot_begin_with_so_little_says_so(start: Start) -> None:
     host = start(worker_memory=1)
     client = host()
-    assert "the worker process held 1 MB of memory, and may hold 1;" in client.lost()
+    assert "MB of memory, and may hold 1; release" in client.lost()
 
 
 def test_a_host_that_has_no_memory_left_is_another_matter(start: Start, group: Path) -> None:

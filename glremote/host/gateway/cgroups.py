@@ -102,7 +102,7 @@ def obstacle(group: Path) -> str | None:
             return f"there is no controller for memory in {group}"
         written = (group, group / "cgroup.procs", group / "cgroup.subtree_control")
         if not all(os.access(path, os.W_OK) for path in written) or not _is_delegated(group):
-            return f"{group} is not delegated to this user"
+            return f"{group} is not delegated to this user, as systemd's Delegate=memory does it"
         others = set((group / "cgroup.procs").read_text().split()) - {str(os.getpid())}
         if others and (group / "cgroup.type").exists():  # the root of all groups has none, and may have processes
             return f"there are other processes in {group}"
