@@ -335,10 +335,11 @@ class Gateway:
         if self._owner not in known:
             self._owner = next(iter(known), "")
         kept = {*known, self._owner}
-        for warm in [warm for warm in self._warm if warm[0] not in kept]:
-            self._warm.remove(warm)
-            self._keep(asyncio.create_task(_end_when_started(warm[1])))
-        self._warm_up()
+        if gone := [warm for warm in self._warm if warm[0] not in kept]:
+            for warm in gone:
+                self._warm.remove(warm)
+                self._keep(asyncio.create_task(_end_when_started(warm[1])))
+            self._warm_up()
         caches = self._place.caches
         return caches is None or await asyncio.to_thread(caches.clear, kept)
 
