@@ -81,9 +81,12 @@ class Interpreter(Making, Reading):
         self.deadlines = deadlines or Deadlines(self.usage.limits)
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
+        self._unsettled = False  # there are commands that no fence is behind
+        self._fence: int | None = None
 
     def run_buffer(self, start: int) -> None:
         """Run the commands of `buffer` from one on; `at` is the last that was begun. Raises as `run`."""
+        self._unsettled = True
         run, buffer = self.run, self.buffer
         for at in range(start, len(buffer)):
             self.at = at
@@ -129,15 +132,15 @@ class Interpreter(Making, Reading):
             self.images[handle] = Image(extent[0], extent[1], (getattr(command, "dtype", ""),))
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
-        due, on_its_way = self.deadlines.reads.begin(), False
+        began, on_its_way = self.deadlines.reads.begin(), False
         try:
             if command.size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer):
-                on_its_way = self._begin(command, due)
+                on_its_way = self._begin(command, began)
             if not on_its_way:
                 self._read(command, fetches)
         finally:
             if not on_its_way:
-                self.deadlines.reads.end(due)
+                self.deadlines.reads.end(began)
 
     def _read(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
         size = command.size
@@ -147,7 +150,7 @@ class Interpreter(Making, Reading):
             parts = [(piece.size, partial(fetches, self, piece)) for piece in self.pieces(command)]
         self.answers.data(command.ticket, size, parts, command)
 
-    def _begin(self, command: c.ReadFramebuffer, due: float) -> bool:
+    def _begin(self, command: c.ReadFramebuffer, began: float) -> bool:
         """Whether the read is on its way, since others follow; `deliver` answers it, and ends its time."""
         dtypes, at = self.framebuffer(command.framebuffer).dtypes, command.attachment
         if not 0 <= at < len(dtypes) or dtypes[at] != command.dtype:  # a driver may convert otherwise there
@@ -155,13 +158,13 @@ class Interpreter(Making, Reading):
         if not self._is_whole(command) or not self.answers.goes_on(command):
             return False
         try:
-            while not self.readbacks.begin(command, self[command.framebuffer], due):
+            while not self.readbacks.begin(command, self[command.framebuffer], began):
                 if not self.readbacks:
                     return False
                 self.deliver(FOR_ROOM)
         except Exception as error:
             self.answers.error(command.ticket, error)
-            self.deadlines.reads.end(due)
+            self.deadlines.reads.end(began)
         return True
 
     def deliver(self, seconds: float) -> bool:
@@ -174,15 +177,26 @@ class Interpreter(Making, Reading):
         parts = [(len(piece), partial(_copy, piece)) for piece in pieces]
         self.answers.data(found.command.ticket, len(pixels), parts, found.command)
         self.readbacks.done(found)
-        self.deadlines.reads.end(found.due)
+        self.deadlines.reads.end(found.began)
         return True
 
+    def settled(self, seconds: float) -> bool:
+        """Whether OpenGL has done all that it was told, or does so within so many seconds: only then we are at rest."""
+        if self._fence is None:
+            if not self._unsettled:
+                return True
+            self._fence, self._unsettled = self.gl.fence(), False
+        if not self.gl.passed(self._fence, seconds):
+            return False
+        self._fence = None
+        return not self._unsettled
+
     def make_program(self, k: c.MakeProgram) -> Any:
-        due = self.deadlines.programs.begin()
+        began = self.deadlines.programs.begin()
         try:
             return super().make_program(k)
         finally:
-            self.deadlines.programs.end(due)
+            self.deadlines.programs.end(began)
 
     def begin_epoch(self) -> None:
         """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""

@@ -47,7 +47,7 @@ from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
 from . import walls
-from .deadlines import Deadlines, kernel_timer
+from .deadlines import Deadlines, Page
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .limits import Limits
@@ -137,7 +137,7 @@ class Worker:
                     self._deliver_or_take()
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
-                else:
+                elif self.interpreter.settled(QUIET / 2):
                     self._rest()
         except ProtocolError as error:
             log.warning("%s", error)
@@ -462,9 +462,10 @@ NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote se
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m glremote.host.worker --fd N [--device-index I] [--limits TEXT] [--cache DIR]`: serve one session.
+    """`python -m glremote.host.worker --fd N [--deadlines N] [--device-index I] [--limits TEXT] [--cache DIR]`.
 
-    It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
+    Serve one session, which comes through an inherited socket; what runs, and since when, is written into memory that
+    was inherited too (deadlines.py). With a cache folder the walls (walls.py) go up before the first byte is read.
     """
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
@@ -481,10 +482,13 @@ def main(arguments: list[str]) -> int:
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
     limits = Limits().changed(options.get("--limits", ""))
-    deadlines = Deadlines(limits, kernel_timer)
+    page = None
+    if "--deadlines" in options:
+        page = Page(int(options["--deadlines"]))
+        page.close()
     make = partial(make_context, device_index=None if index is None else int(index))
     try:
-        worker = Worker(port, make, door, limits, deadlines)
+        worker = Worker(port, make, door, limits, Deadlines(limits, page))
     except Exception as error:
         why = KEPT_OUT if cache is not None and isinstance(error, PermissionError) else NO_EGL
         print(why.format(error=error), file=sys.stderr, flush=True)

@@ -40,6 +40,7 @@ from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
+from .watching import Watch
 from .workers import Options, Place, Worker, WorkerFailed
 
 __all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", "tls_context"]
@@ -68,7 +69,8 @@ class Gateway:
         self._owner = ""  # the token that began a session last
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
-        self._watching: asyncio.Task[None] | None = None  # the tokens
+        self._watch = Watch()
+        self._watching: list[asyncio.Task[None]] = []  # the tokens, and the workers
         self._place = Place(None if options.cache is None else Caches(options.cache))
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
@@ -92,7 +94,7 @@ class Gateway:
             await asyncio.to_thread(self._place.caches.open)
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
-        self._watching = asyncio.create_task(self._look_at_tokens())
+        self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
         self._warm_up()
         if self._warm:
             _, first = self._warm[0]
@@ -107,8 +109,8 @@ class Gateway:
         """Stop accepting, tell every client, end every worker."""
         self._closing = True
         self._door.close()
-        if self._watching is not None:
-            self._watching.cancel()
+        for watching in self._watching:
+            watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
         warm = [starting for _, starting in self._warm]
@@ -117,6 +119,7 @@ class Gateway:
         started = await asyncio.gather(*warm, return_exceptions=True)
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
+        await self._watch.ended()
         if self._place.groups is not None:
             self._place.groups.close()
 
@@ -175,6 +178,7 @@ class Gateway:
             raise
         self._no_worker = None
         self.renderer = worker.renderer
+        self._watch.add(worker)
         return worker
 
     async def take_worker(self, token: Token) -> Worker:
