@@ -65,14 +65,31 @@ class Buffers:
 
     def __init__(self, set_began: SetBegan) -> None:
         self._set_began = set_began
+        self._began = 0.0
+        self._standing_since = 0.0
 
     def busy(self) -> None:
-        """A buffer begins, or goes on."""
-        self._set_began(time.monotonic())
+        """One begins, or the next."""
+        self._began, self._standing_since = time.monotonic(), 0.0
+        self._set_began(self._began)
 
     def idle(self) -> None:
-        """Nothing runs, or we wait for the client."""
+        """Nothing runs."""
+        self._began = self._standing_since = 0.0
         self._set_began(0.0)
+
+    def stand(self) -> None:
+        """We wait for the client, which does not count."""
+        if self._began and not self._standing_since:
+            self._standing_since = time.monotonic()
+            self._set_began(0.0)
+
+    def go_on(self) -> None:
+        """We do not wait any more."""
+        if self._standing_since:
+            self._began += time.monotonic() - self._standing_since
+            self._standing_since = 0.0
+            self._set_began(self._began)
 
 
 class Several:
@@ -135,10 +152,10 @@ class Deadlines:
 
     def stand(self) -> None:
         """We wait for the client: that is no part of a buffer, nor of a read."""
-        self.buffers.idle()
+        self.buffers.stand()
         self.reads.stand()
 
     def go_on(self) -> None:
         """We do not wait any more."""
-        self.buffers.busy()
+        self.buffers.go_on()
         self.reads.go_on()

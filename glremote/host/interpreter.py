@@ -22,6 +22,7 @@ from .keeping import Kept
 from .limits import Limits, Usage
 from .making import Making
 from .objects import Image
+from .progress import Progress
 from .readbacks import LEAST, Readbacks
 from .reading import PIECE, Reading
 from .reflecting import reflect
@@ -64,6 +65,7 @@ class Interpreter(Making, Reading):
     """Runs commands on one context; what is asked for goes to `answers`.
 
     `overlaps`: the driver goes on while it reads pixels back, so that what follows a read is worth being begun first.
+    `is_gpu`: it is no software renderer.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Interpreter(Making, Reading):
         stack: Stack,
         answers: Answers,
         overlaps: bool = False,
+        is_gpu: bool = False,
         limits: Limits | None = None,
         deadlines: Deadlines | None = None,
     ) -> None:
@@ -81,12 +84,10 @@ class Interpreter(Making, Reading):
         self.deadlines = deadlines or Deadlines(self.usage.limits)
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
-        self._unsettled = False  # there are commands that no fence is behind
-        self._fence: int | None = None
+        self.progress = Progress(self.gl, self.deadlines.buffers, at_work=is_gpu)
 
     def run_buffer(self, start: int) -> None:
         """Run the commands of `buffer` from one on; `at` is the last that was begun. Raises as `run`."""
-        self._unsettled = True
         run, buffer = self.run, self.buffer
         for at in range(start, len(buffer)):
             self.at = at
@@ -143,6 +144,7 @@ class Interpreter(Making, Reading):
                 self.deadlines.reads.end(began)
 
     def _read(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
+        self.progress.catch_up()
         size = command.size
         if size <= PIECE:
             parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
@@ -180,17 +182,6 @@ class Interpreter(Making, Reading):
         self.deadlines.reads.end(found.began)
         return True
 
-    def settled(self, seconds: float) -> bool:
-        """Whether OpenGL has done all that it was told, or does so within so many seconds: only then we are at rest."""
-        if self._fence is None:
-            if not self._unsettled:
-                return True
-            self._fence, self._unsettled = self.gl.fence(), False
-        if not self.gl.passed(self._fence, seconds):
-            return False
-        self._fence = None
-        return not self._unsettled
-
     def make_program(self, k: c.MakeProgram) -> Any:
         began = self.deadlines.programs.begin()
         try:
@@ -211,6 +202,14 @@ class Interpreter(Making, Reading):
     def end(self, query: Any, end: str) -> None:
         getattr(query, end)()
         self.begun.pop(query, None)
+
+    def finish(self, k: c.Finish) -> None:
+        self.progress.catch_up()
+        self.context.finish()
+
+    def result(self, query: int, of: str) -> Any:
+        self.progress.catch_up()
+        return getattr(self[query], of)
 
     def detected(self, k: c.DetectedFramebuffer) -> tuple[int, int, int]:
         framebuffer = self[k.framebuffer]
@@ -505,7 +504,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
 
 ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.GetError: lambda i, k: i.context.error,
-    c.Finish: lambda i, k: i.context.finish(),
+    c.Finish: Interpreter.finish,
     c.SetLabel: lambda i, k: i.context.set_label(k.identifier, i.name(k.object), k.label),
     c.GetLabel: lambda i, k: i.context.get_label(k.identifier, i.name(k.object)),
     c.PushDebugScope: lambda i, k: i.context.push_debug_scope(k.source, k.id, k.message),
@@ -515,9 +514,9 @@ ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.FramebufferBits: lambda i, k: i[k.framebuffer].bits,
     c.ReflectProgram: Interpreter.reflect_program,
     c.TextureGetHandle: lambda i, k: i[k.texture].get_handle(k.resident),
-    c.QuerySamples: lambda i, k: i[k.query].samples,
-    c.QueryPrimitives: lambda i, k: i[k.query].primitives,
-    c.QueryElapsed: lambda i, k: i[k.query].elapsed,
+    c.QuerySamples: lambda i, k: i.result(k.query, "samples"),
+    c.QueryPrimitives: lambda i, k: i.result(k.query, "primitives"),
+    c.QueryElapsed: lambda i, k: i.result(k.query, "elapsed"),
 }
 
 FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = {

@@ -53,6 +53,7 @@ from .keeping import InReplay
 from .limits import Limits
 from .near import Door
 from .port import LONGEST_KIND, MOST_KINDS, Event, Is, Port, PortClosed, Tally
+from .progress import SLICE
 from .reading import PART, subject, width
 from .reflecting import examine
 
@@ -101,7 +102,7 @@ class Worker:
         self.checker = Checker(self.session.reads)
         self.limits = limits or Limits()
         self._deadlines = deadlines or Deadlines(self.limits)
-        port.on_wait, port.on_go = self._deadlines.stand, self._deadlines.go_on
+        port.on_wait, port.on_go = self._stand, self._deadlines.go_on
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
@@ -122,9 +123,9 @@ class Worker:
         self._require = require
         self.driver: Driver = examine(context, version_code)
         maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
-        overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
+        is_gpu = not is_software(str(self.driver.info["GL_RENDERER"]))
         self.interpreter = Interpreter(
-            context, self.session.reads, self, overlaps, self.limits, self._deadlines
+            context, self.session.reads, self, maps and is_gpu, is_gpu, self.limits, self._deadlines
         )
 
     def run(self) -> str:
@@ -137,7 +138,7 @@ class Worker:
                     self._deliver_or_take()
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
-                elif self.interpreter.settled(QUIET / 2):
+                elif self.interpreter.progress.settled(QUIET / 2):
                     self._rest()
         except ProtocolError as error:
             log.warning("%s", error)
@@ -279,7 +280,7 @@ class Worker:
     def _run_one(self) -> None:
         """Run the next buffer."""
         began = time.perf_counter()
-        self._deadlines.buffers.busy()
+        self.interpreter.progress.begin()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -294,6 +295,7 @@ class Worker:
             else:
                 self._drop(commands[at])
                 at += 1
+        self.interpreter.progress.end()
         while self.interpreter.readbacks and self.interpreter.deliver(0):
             pass
         self.buffers_run += 1
@@ -421,12 +423,21 @@ class Worker:
         self.session.acknowledge()
         self._send()
         began = time.perf_counter()
-        self._deadlines.stand()
-        self._take(self.port.receive(None))
+        self._take(self.port.receive(self._stand()))
         self._deadlines.go_on()
         self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
+
+    def _stand(self) -> float | None:
+        """We wait for the client, which is no part of what runs: but not before OpenGL has done what it was told.
+
+        After how many seconds that is to be looked at again; None: it need not.
+        """
+        if not self.interpreter.progress.settled(0.0):
+            return SLICE
+        self._deadlines.stand()
+        return None
 
     def _send(self) -> None:
         packets = self.session.packets()

@@ -15,7 +15,7 @@ import pytest
 
 import glremote
 from glremote.host import deadlines
-from glremote.host.deadlines import KINDS, Page, Several
+from glremote.host.deadlines import KINDS, Buffers, Page, Several
 from glremote.host.serving import LocalHost, environment
 from glremote.protocol.reflection import is_software
 
@@ -72,6 +72,27 @@ def test_to_wait_for_the_client_does_not_count(passes: Callable[[float], None]) 
     reads.end(later)
     assert Several(False, told.append).begin() == 0.0
     assert told == [1000.0, 0.0, 1100.0, 1109.0, 0.0]
+
+
+def test_a_buffer_that_waits_for_its_client_does_not_begin_again(passes: Callable[[float], None]) -> None:
+    told: list[float] = []
+    buffers = Buffers(told.append)
+    buffers.stand()
+    buffers.go_on()
+    assert told == [], "nothing runs"
+    buffers.busy()
+    passes(2)
+    buffers.stand()
+    passes(30)
+    buffers.stand()
+    buffers.go_on()
+    buffers.go_on()
+    assert told == [1000.0, 0.0, 1030.0]
+    buffers.stand()
+    buffers.busy()
+    buffers.go_on()
+    buffers.idle()
+    assert told[3:] == [0.0, 1032.0, 0.0]
 
 
 def test_two_processes_see_the_same() -> None:
@@ -182,6 +203,24 @@ def test_what_keeps_to_them_is_not_ended(ctx: moderngl.Context) -> None:
     end = time.monotonic() + 4
     while time.monotonic() < end:
         ctx.finish()
+
+
+def test_work_that_nobody_waits_for() -> None:
+    """Neither the client waits, nor the worker, whose calls have returned: but OpenGL is at it."""
+    with LocalHost("--limit", "buffer-seconds=2") as strict:
+        ctx = glremote.create_context(strict.url, token=strict.token, require=430)
+        framebuffer = ctx.simple_framebuffer((512, 512))
+        framebuffer.use()
+        if is_software(str(ctx.info["GL_RENDERER"])):
+            ctx.vertex_array(ctx.program(EVERYWHERE, LONG), []).render(moderngl.TRIANGLES, 3)
+        else:
+            ctx.buffer(bytes(256)).bind_to_storage_buffer(0)
+            ctx.compute_shader(ENDLESS).run(64)
+        end = time.monotonic() + 60
+        with pytest.raises(glremote.DeviceLost, match="a command buffer took longer than the 2 s that buffer-seconds"):
+            while time.monotonic() < end:
+                ctx.clear()
+                time.sleep(0.1)
 
 
 def test_a_read_that_waits_for_its_client() -> None:
