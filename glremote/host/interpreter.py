@@ -27,6 +27,10 @@ from .reflecting import reflect
 
 FOR_ROOM = 0.1
 """Seconds for which we wait at a time for a read that is on its way, so that another can be begun."""
+DRAW, GROUPS, COUNT = 20, 12, 4
+"""Bytes of an indirect command for vertices and for work groups, and of a number of commands."""
+ALL = 1 << 32
+"""More commands than a buffer holds: as many as are in it."""
 Part = tuple[int, Callable[[memoryview], Any]]
 """Of an answer: its size in bytes, and what writes them."""
 
@@ -215,6 +219,30 @@ class Interpreter(Making, Reading):
             self[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
         )
 
+    def run_indirect(self, k: c.RunComputeIndirect) -> None:
+        bounds.indirect(k.offset, 1, GROUPS)
+        self[k.program].run_indirect(self[k.buffer], k.offset)
+
+    def render_indirect(self, k: c.RenderIndirect) -> None:
+        bounds.indirect(DRAW * k.first, k.count if k.count >= 0 else ALL, DRAW)
+        self[k.vertex_array].render_indirect(self[k.buffer], k.mode, k.count, k.first)
+
+    def draw_mesh_tasks_indirect(self, k: c.DrawMeshTasksIndirect) -> None:
+        bounds.indirect(k.offset, k.drawcount, k.stride or GROUPS)
+        self[k.program].draw_mesh_tasks_indirect(self[k.buffer], k.offset, k.drawcount, k.stride)
+
+    def draw_mesh_tasks_indirect_count(self, k: c.DrawMeshTasksIndirectCount) -> None:
+        bounds.indirect(k.offset, k.maxdrawcount, k.stride or GROUPS)
+        bounds.indirect(k.drawcount_offset, 1, COUNT)
+        self[k.program].draw_mesh_tasks_indirect_count(
+            self[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
+        )
+
+    def set_index_buffer(self, k: c.VertexArrayIndexBuffer) -> None:
+        if k.vertex_array not in self.indexed:
+            raise bounds.OutOfBounds("a vertex array that was made without indices would read them from no buffer")
+        self[k.vertex_array].index_buffer = self[k.buffer]
+
     def bind_attribute(self, k: c.VertexArrayBind) -> None:
         bounds.vertex_format(k.format)
         bounds.offsets(k.offset)
@@ -238,6 +266,10 @@ class Interpreter(Making, Reading):
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
         self.usage.release(k.object)
+        if self.names.get(k.object) in self.indices:
+            # A buffer that is deleted leaves the vertex array that is bound, which then reads indices from address 0;
+            # others keep it for as long as they are there (OpenGL 4.6, 5.1.2).
+            self.gl.bind_no_vertex_array()
         if (thing := self.get(k.object)) is not None:
             if hasattr(thing, "release"):  # a query and a scope of moderngl's have nothing to release
                 thing.release()
@@ -248,6 +280,7 @@ class Interpreter(Making, Reading):
         for kept in (self, self.names, self.members, self.images, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
+        self.indexed.discard(k.object)
         self.usage.forget(k.object)
 
 
@@ -397,27 +430,17 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),
     c.SetUniformHandle: lambda i, k: i.context._set_uniform_handle(i.name(k.program), k.location, k.value),
     c.DrawMeshTasks: lambda i, k: i[k.program].draw_mesh_tasks(k.first, k.count),
-    c.DrawMeshTasksIndirect: _within(
-        lambda i, k: i[k.program].draw_mesh_tasks_indirect(i[k.buffer], k.offset, k.drawcount, k.stride),
-        "offset", "drawcount", "stride",
-    ),
-    c.DrawMeshTasksIndirectCount: _within(
-        lambda i, k: i[k.program].draw_mesh_tasks_indirect_count(
-            i[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
-        ),
-        "offset", "drawcount_offset", "maxdrawcount", "stride",
-    ),
+    c.DrawMeshTasksIndirect: Interpreter.draw_mesh_tasks_indirect,
+    c.DrawMeshTasksIndirectCount: Interpreter.draw_mesh_tasks_indirect_count,
     c.RunCompute: lambda i, k: i[k.program].run(k.x, k.y, k.z),
-    c.RunComputeIndirect: _within(
-        lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset), "offset"
-    ),
+    c.RunComputeIndirect: Interpreter.run_indirect,
     c.Render: lambda i, k: i[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
-    c.RenderIndirect: lambda i, k: i[k.vertex_array].render_indirect(i[k.buffer], k.mode, k.count, k.first),
+    c.RenderIndirect: Interpreter.render_indirect,
     c.Transform: lambda i, k: i[k.vertex_array].transform(
         [i[handle] for handle in k.outputs], k.mode, k.vertices, k.first, k.instances, k.buffer_offset
     ),
     c.VertexArrayBind: Interpreter.bind_attribute,
-    c.VertexArrayIndexBuffer: lambda i, k: setattr(i[k.vertex_array], "index_buffer", i[k.buffer]),
+    c.VertexArrayIndexBuffer: Interpreter.set_index_buffer,
     c.VertexArrayVertices: _set_on("vertex_array", "vertices"),
     c.VertexArrayInstances: _set_on("vertex_array", "instances"),
     c.QueryBegin: lambda i, k: i.begin(i[k.query], "begin", "end"),
