@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
     """The limits of a session, as they are given."""
-    from glremote.host.limits import Limits, read
+    from glremote.host.limits import Limits
 
     try:
-        return Limits(**read(",".join(given)))  # type: ignore[arg-type]
+        return Limits().changed(",".join(given))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -81,8 +81,9 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     metavar="NAME=VALUE",
     multiple=True,
     callback=read_limits,
-    help="What each session may use: objects, memory, object-bytes, source-bytes (k, m and g are units), "
-    "buffer-seconds, idle-seconds. Can be given again.",
+    help="What each context may use: objects, memory, object-bytes, source-bytes, bytes-per-second (k, m and g are "
+    "units), buffer-seconds, compile-seconds, read-seconds, idle-seconds; 0 is any. A token can have others (`token "
+    "create --limit`). Can be given again.",
 )
 @click.option(
     "--worker-memory",

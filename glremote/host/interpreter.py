@@ -17,6 +17,7 @@ from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Stack
 
 from . import bounds
+from .deadlines import Deadlines
 from .keeping import Kept
 from .limits import Limits, Usage
 from .making import Making
@@ -66,16 +67,26 @@ class Interpreter(Making, Reading):
     """
 
     def __init__(
-        self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False, limits: Limits | None = None
+        self,
+        context: Any,
+        stack: Stack,
+        answers: Answers,
+        overlaps: bool = False,
+        limits: Limits | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         super().__init__(context, stack)
         self.answers = answers
         self.usage = Usage(limits or Limits())
+        self.deadlines = deadlines or Deadlines(self.usage.limits)
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
+        self._unsettled = False  # there are commands that no fence is behind
+        self._fence: int | None = None
 
     def run_buffer(self, start: int) -> None:
         """Run the commands of `buffer` from one on; `at` is the last that was begun. Raises as `run`."""
+        self._unsettled = True
         run, buffer = self.run, self.buffer
         for at in range(start, len(buffer)):
             self.at = at
@@ -121,29 +132,39 @@ class Interpreter(Making, Reading):
             self.images[handle] = Image(extent[0], extent[1], (getattr(command, "dtype", ""),))
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
+        began, on_its_way = self.deadlines.reads.begin(), False
+        try:
+            if command.size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer):
+                on_its_way = self._begin(command, began)
+            if not on_its_way:
+                self._read(command, fetches)
+        finally:
+            if not on_its_way:
+                self.deadlines.reads.end(began)
+
+    def _read(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
         size = command.size
-        if size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer) and self._begin(command):
-            return
         if size <= PIECE:
             parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
         else:
             parts = [(piece.size, partial(fetches, self, piece)) for piece in self.pieces(command)]
         self.answers.data(command.ticket, size, parts, command)
 
-    def _begin(self, command: c.ReadFramebuffer) -> bool:
-        """Whether the read is on its way, since others follow; `deliver` answers it."""
+    def _begin(self, command: c.ReadFramebuffer, began: float) -> bool:
+        """Whether the read is on its way, since others follow; `deliver` answers it, and ends its time."""
         dtypes, at = self.framebuffer(command.framebuffer).dtypes, command.attachment
         if not 0 <= at < len(dtypes) or dtypes[at] != command.dtype:  # a driver may convert otherwise there
             return False
         if not self._is_whole(command) or not self.answers.goes_on(command):
             return False
         try:
-            while not self.readbacks.begin(command, self[command.framebuffer]):
+            while not self.readbacks.begin(command, self[command.framebuffer], began):
                 if not self.readbacks:
                     return False
                 self.deliver(FOR_ROOM)
         except Exception as error:
             self.answers.error(command.ticket, error)
+            self.deadlines.reads.end(began)
         return True
 
     def deliver(self, seconds: float) -> bool:
@@ -156,7 +177,26 @@ class Interpreter(Making, Reading):
         parts = [(len(piece), partial(_copy, piece)) for piece in pieces]
         self.answers.data(found.command.ticket, len(pixels), parts, found.command)
         self.readbacks.done(found)
+        self.deadlines.reads.end(found.began)
         return True
+
+    def settled(self, seconds: float) -> bool:
+        """Whether OpenGL has done all that it was told, or does so within so many seconds: only then we are at rest."""
+        if self._fence is None:
+            if not self._unsettled:
+                return True
+            self._fence, self._unsettled = self.gl.fence(), False
+        if not self.gl.passed(self._fence, seconds):
+            return False
+        self._fence = None
+        return not self._unsettled
+
+    def make_program(self, k: c.MakeProgram) -> Any:
+        began = self.deadlines.programs.begin()
+        try:
+            return super().make_program(k)
+        finally:
+            self.deadlines.programs.end(began)
 
     def begin_epoch(self) -> None:
         """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""

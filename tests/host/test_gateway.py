@@ -42,6 +42,7 @@ GATEWAY = """
 import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
 from glremote.host.gateway import door, looking, sessions, workers
+from glremote.host.limits import Limits
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
@@ -51,6 +52,8 @@ for name, value in given.pop("constants").items():
 given["worker_command"] = tuple(given["worker_command"])
 for name in {"tokens_file", "cache"} & given.keys():
     given[name] = pathlib.Path(given[name])
+if "limits" in given:
+    given["limits"] = Limits().changed(given["limits"])
 if "tls" in given:
     given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
 loop = given.pop("loop")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import http
 import itertools
 import logging
@@ -29,6 +30,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
+from glremote.host.limits import Limits
 from glremote.link.websocket import PATH, SESSION_HEADER
 
 from . import cgroups
@@ -38,6 +40,7 @@ from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
+from .watching import Watch
 from .workers import Options, Place, Worker, WorkerFailed
 
 __all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", "tls_context"]
@@ -66,7 +69,8 @@ class Gateway:
         self._owner = ""  # the token that began a session last
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
-        self._watching: asyncio.Task[None] | None = None  # the tokens
+        self._watch = Watch()
+        self._watching: list[asyncio.Task[None]] = []  # the tokens, and the workers
         self._place = Place(None if options.cache is None else Caches(options.cache))
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
@@ -90,7 +94,7 @@ class Gateway:
             await asyncio.to_thread(self._place.caches.open)
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
-        self._watching = asyncio.create_task(self._look_at_tokens())
+        self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
         self._warm_up()
         if self._warm:
             _, first = self._warm[0]
@@ -105,8 +109,8 @@ class Gateway:
         """Stop accepting, tell every client, end every worker."""
         self._closing = True
         self._door.close()
-        if self._watching is not None:
-            self._watching.cancel()
+        for watching in self._watching:
+            watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
         warm = [starting for _, starting in self._warm]
@@ -115,6 +119,7 @@ class Gateway:
         started = await asyncio.gather(*warm, return_exceptions=True)
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
+        await self._watch.ended()
         if self._place.groups is not None:
             self._place.groups.close()
 
@@ -164,33 +169,36 @@ class Gateway:
 
     # --- workers
 
-    async def _start_worker(self, owner: str) -> Worker:
+    async def _start_worker(self, owner: str, limits: Limits | None = None) -> Worker:
+        options = dataclasses.replace(self.options, limits=limits or self._limits_of(owner))
         try:
-            worker = await Worker.start(self.options, owner, self._place)
+            worker = await Worker.start(options, owner, self._place)
         except WorkerFailed as error:
             self._no_worker = time.monotonic(), str(error)
             raise
         self._no_worker = None
         self.renderer = worker.renderer
+        self._watch.add(worker)
         return worker
 
     async def take_worker(self, token: Token) -> Worker:
         """A worker for a session of this token; another one is started in its place. Raises WorkerFailed.
 
-        A worker has the cache folder of one token, which its walls let it write to before its session is known; so one
-        is warm for whoever came last.
+        A worker has the cache folder of one token, which its walls let it write to before its session is known, and
+        that token's limits; so one is warm for whoever came last.
         """
         self._owner = owner = token.digest
+        limits = self.options.limits.changed(token.limits)
         worker = None
         while worker is None and (found := next((warm for warm in self._warm if warm[0] == owner), None)):
             self._warm.remove(found)
             with contextlib.suppress(WorkerFailed):  # the next attempt may succeed, or tells why not
                 worker = await found[1]
-            if worker is not None and not worker.alive:
+            if worker is not None and not (worker.alive and worker.limits == limits):
                 await worker.end()
                 worker = None
         if worker is None:
-            worker = await self._start_worker(owner)
+            worker = await self._start_worker(owner, limits)
             if len(self._warm) == self.options.warm > 0:  # all for others
                 self._keep(asyncio.create_task(_end_when_started(self._warm.popleft()[1])))
         if self._warm:
@@ -198,6 +206,13 @@ class Gateway:
         else:
             self._warm_up()
         return worker
+
+    def _limits_of(self, owner: str) -> Limits:
+        """Of a warm worker of a token: the host's, but for those that are the token's own, as far as is known now."""
+        with contextlib.suppress(TokensError):
+            own = {token.digest: token.limits for token in self._tokens()}
+            return self.options.limits.changed(own.get(owner, ""))
+        return self.options.limits
 
     def _warm_up(self) -> None:
         while len(self._warm) < self.options.warm and not (self._closing or self.draining):
@@ -293,7 +308,8 @@ class Gateway:
         place away."""
         theirs = [session for session in self._sessions.values() if session.token.digest == token.digest]
         if token.max_sessions is not None and len(theirs) >= token.max_sessions:
-            full = f"all {token.max_sessions} of the token {token.name} are in use; release a context"
+            most = token.max_sessions
+            full = f"all {most} of the token {token.name} are in use, which is its --max-sessions; release a context"
         elif len(self._sessions) >= self.options.max_sessions:
             most = self.options.max_sessions
             full = f"all {most} are in use; release a context, or serve with a greater --max-sessions"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glremote.host import walls
+from glremote.host.deadlines import KINDS, Page
 from glremote.host.limits import Limits, written
 from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
@@ -32,6 +33,8 @@ WORKER_TIMEOUT = 25.0
 """Seconds that a worker may take to make its context: less than the client waits for its greeting."""
 WORKER_PATIENCE = 2.0
 """Seconds that a worker may take to exit once its port is closed; then it is killed."""
+DYING = 0.25
+"""Seconds for which the end of a session waits for the end of a process that we have killed."""
 LOOKING = 0.25
 """Seconds between two looks at a worker's memory."""
 TRIMMING = 60.0
@@ -104,10 +107,15 @@ class Worker:
         options: Options,
         cache: Path | None,
         group: Group | None,
+        page: Page,
         leaving: contextlib.ExitStack,
     ) -> None:
         self._options = options
         self.label = f"worker {process.pid}"
+        self.process = process.pid
+        self.stalled = 0.0
+        """Seconds of the buffer that runs in which others held the GPU; see watching.py."""
+        self._page = page
         self.renderer = ""
         self.lock = asyncio.Lock()
         self._process = process
@@ -119,6 +127,7 @@ class Worker:
         self._last_line = ""
         self._listening = asyncio.create_task(self._listen())
         self._ended_for = ""  # why we, or the kernel, have killed it
+        self._reaping: asyncio.Task[str] | None = None
         self._watching = [asyncio.create_task(self._watch_memory(options.worker_memory))]
         if cache is not None:
             self._watching.append(asyncio.create_task(self._watch_cache(cache)))
@@ -150,10 +159,17 @@ class Worker:
             ours, theirs = socket.socketpair()
         except OSError as error:
             raise WorkerFailed(f"a worker process could not be started: {error.strerror}") from None
-        with theirs, contextlib.ExitStack() as leaving:
+        with contextlib.ExitStack() as inherited, contextlib.ExitStack() as leaving:
+            inherited.enter_context(theirs)
             leaving.callback(ours.close)
             ours.setblocking(False)
             arguments = ["--fd", str(theirs.fileno()), "--limits", written(options.limits)]
+            try:
+                page = Page.make()
+            except OSError as error:
+                raise WorkerFailed(f"no memory to be shared with a worker process: {error.strerror}") from None
+            inherited.callback(page.close)
+            arguments += ["--deadlines", str(page.descriptor)]
             if options.device_index is not None:
                 arguments += ["--device-index", str(options.device_index)]
             cache = None
@@ -167,7 +183,8 @@ class Worker:
             group = _bound(place.groups, options.worker_memory, leaving)
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *options.worker_command, *arguments, pass_fds=(theirs.fileno(),), start_new_session=True,
+                    *options.worker_command, *arguments,
+                    pass_fds=(theirs.fileno(), page.descriptor), start_new_session=True,
                     env=environment() | walls.SINGLE_THREADED | ({} if options.near else {NEAR: "0"}),
                     stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
                 )  # fmt: skip
@@ -176,7 +193,12 @@ class Worker:
                 raise WorkerFailed(f"a worker process could not be started: {why}") from None
             if group is not None:
                 _enter(group, process.pid)  # long before it is READY, and given anything of a client's
-            return cls(process, ours, options, cache, group, leaving.pop_all())
+            return cls(process, ours, options, cache, group, page, leaving.pop_all())
+
+    @property
+    def limits(self) -> Limits:
+        """What its session may use."""
+        return self._options.limits
 
     @property
     def alive(self) -> bool:
@@ -216,15 +238,61 @@ class Worker:
         except (OSError, ValueError) as error:
             raise PortClosed(str(error)) from None
 
+    @property
+    def is_dying(self) -> bool:
+        """Whether we are ending it, and the process is not gone yet: a driver may keep it for seconds."""
+        return (bool(self._ended_for) or self._reaping is not None) and self.alive
+
+    def running(self, name: str, now: float) -> float:
+        """Seconds since what a limit is of began (deadlines.py); 0 where nothing runs."""
+        began = self._page.began(name)
+        return now - began if began else 0.0
+
+    def late(self, now: float) -> str:
+        """Why it takes too long, if it does; what others had of the GPU meanwhile does not count."""
+        for name, what in KINDS.items():
+            limit = getattr(self.limits, name)
+            ours = self.running(name, now) - (0.0 if name == "compile_seconds" else self.stalled)
+            if limit and ours > limit:
+                return f"{what} took longer than the {limit:g} s that {name.replace('_', '-')} allows here"
+        return ""
+
+    def kill(self, why: str) -> None:
+        """End the process, in whatever it is; its session is told why at once, also where that takes time."""
+        if not self._ended_for:
+            self._ended_for = why
+            log.warning("%s: %s", self.label, why, extra={"session": self.label})
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     async def end(self) -> str:
-        """Close the port, see to it that the process ends, and tell how it did. It may be called again."""
+        """Close the port, see to it that the process ends, and tell how it did, or why we have killed it.
+
+        It may be called again.
+        """
+        if self._reaping is None:
+            self._reaping = asyncio.create_task(self._reap())
+        if self._ended_for:
+            await asyncio.wait((self._reaping,), timeout=DYING)
+            return self._ended_for
+        return await asyncio.shield(self._reaping)
+
+    async def ended(self) -> None:
+        """Wait until the process is gone."""
+        if self._reaping is not None:
+            await asyncio.shield(self._reaping)
+
+    async def _reap(self) -> str:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         try:
             async with asyncio.timeout(WORKER_PATIENCE):
                 await self._process.wait()
         except TimeoutError:
-            log.warning("%s did not end by itself, and was killed", self.label, extra={"session": self.label})
+            if not self._ended_for:
+                log.warning("%s did not end by itself, and was killed", self.label, extra={"session": self.label})
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
@@ -235,12 +303,11 @@ class Worker:
         self._ended_for = self._ended_for or self._out_of_memory()
         self._leaving.close()
         await asyncio.wait((self._listening,), timeout=1.0)
-        if self._ended_for:
-            return self._ended_for
+        return self._ended_for or self._how()
+
+    def _how(self) -> str:
+        """How the process has ended, where it was not us."""
         status = self._process.returncode or 0
-        if status == -signal.SIGALRM:
-            seconds = self._options.limits.buffer_seconds
-            return f"a command buffer took longer than the {seconds:g} s that buffer-seconds allows here"
         if status < 0:
             names = {number.value: number.name for number in signal.Signals}
             return f"the worker process was killed by {names.get(-status, f'signal {-status}')}"
@@ -267,10 +334,7 @@ class Worker:
         """
         while not self.alive or (held := resident(self._process.pid)) <= most * 1_000_000:
             await asyncio.sleep(LOOKING)
-        self._ended_for = _too_much(held, most)
-        log.warning("%s: %s", self.label, self._ended_for, extra={"session": self.label})
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        self.kill(_too_much(held, most))
 
     async def _watch_cache(self, cache: Path) -> None:
         """Keep what the driver keeps within its limit."""
