@@ -31,7 +31,7 @@ LAYERS: dict[str, set[str]] = {
     "images": {"protocol"},
     "host.interpreter": {
         "protocol", "host.making", "host.objects", "host.reading", "host.readbacks", "host.reflecting",
-        "host.limits", "host.deadlines", "host.bounds",
+        "host.limits", "host.deadlines", "host.bounds", "host.progress",
     },
     "host.making": {"host.objects", "host.zeroing", "host.bounds"},
     "host.reading": {"host.objects", "host.zeroing", "host.bounds"},
@@ -39,6 +39,8 @@ LAYERS: dict[str, set[str]] = {
     "host.objects": {"protocol", "host.gl", "host.keeping"},
     "host.limits": {"protocol", "host.objects"},
     "host.deadlines": {"host.limits"},
+    "host.progress": {"host.deadlines", "host.gl"},
+    "host.gpus": set(),
     "host.readbacks": {"protocol", "host.gl", "host.zeroing"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),

@@ -1,101 +1,128 @@
-"""How long things may take in a worker: a command buffer, a program, a read. Past that the kernel ends the process.
+"""How long things may take in a worker: a command buffer, a program, a read. The gateway ends one that takes longer.
 
-Knows: the kernel's timers, one for each of these limits, with a signal for each. Does not know: what a worker does, or
-who looks after its process.
-
-The kernel does it because nothing of Python runs within OpenGL. And which limit it was, the signal says that ended the
-worker: a process that is stuck in a driver cannot tell, and need not.
+Knows: since when each of these runs, which a worker writes into memory that it shares with its gateway: within OpenGL
+nothing of Python runs, so a worker can neither look at a clock there nor answer. Does not know: what a worker does, or
+what is done about it (gateway/watching.py).
 """
 
 from __future__ import annotations
 
-import ctypes
-import math
+import mmap
 import os
-import signal
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 from .limits import Limits
 
-SetTimer = Callable[[float], Any]
-"""Has the kernel end this process after so many seconds; 0: no longer."""
-ENDINGS = {
-    "buffer_seconds": ("SIGALRM", "a command buffer"),
-    "compile_seconds": ("SIGVTALRM", "compiling and linking a program"),
-    "read_seconds": ("SIGPROF", "a read"),
+SetBegan = Callable[[float], None]
+"""Is told since when something runs, by time.monotonic; 0: nothing does."""
+KINDS = {
+    "buffer_seconds": "a command buffer",
+    "compile_seconds": "compiling and linking a program",
+    "read_seconds": "a read",
 }
-"""For each limit its signal, whose default action ends a process, and what it is a limit of."""
-SOONEST = 1e-6
-"""Seconds that a timer is set to where the time is over already; 0 would switch it off."""
+"""What each limit is a limit of; in this order the shared memory has a number for each."""
+PAGE = mmap.PAGESIZE
 
 
-def why(number: int, limits: Limits) -> str | None:
-    """Why a worker with these limits was ended by the signal of this number; None where no limit has it."""
-    for name, (ending, what) in ENDINGS.items():
-        if number == getattr(signal, ending) and (seconds := getattr(limits, name)):
-            return f"{what} took longer than the {seconds:g} s that {name.replace('_', '-')} allows here"
-    return None
+class Page:
+    """The shared memory: one side writes, the other reads. `descriptor` is of a file that nobody can make smaller."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._began = memoryview(mmap.mmap(descriptor, PAGE)).cast("d")
+
+    @classmethod
+    def make(cls) -> Page:
+        """A new one, at which nothing runs. Raises OSError."""
+        import fcntl
+
+        descriptor = os.memfd_create("glremote deadlines", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, PAGE)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls(descriptor)
+
+    def close(self) -> None:
+        """Close the descriptor; the memory stays for as long as we do."""
+        os.close(self.descriptor)
+
+    def began(self, name: str) -> float:
+        """Since when what a limit is of runs, by time.monotonic; 0: nothing does."""
+        return float(self._began[list(KINDS).index(name)])
+
+    def setter(self, name: str) -> SetBegan:
+        """Writes it."""
+        place, began = list(KINDS).index(name), self._began
+
+        def set_began(now: float) -> None:
+            began[place] = now
+
+        return set_began
 
 
-class Watchdog:
-    """Of command buffers, one at a time.
+class Buffers:
+    """Command buffers, one at a time."""
 
-    The timer is set anew when a quarter of it has passed, so a buffer has at least three quarters of its seconds, and
-    to begin one costs next to nothing.
-    """
-
-    def __init__(self, seconds: float, set_timer: SetTimer) -> None:
-        self._seconds = seconds
-        self._set_timer = set_timer
-        self._set_at = -math.inf
+    def __init__(self, set_began: SetBegan) -> None:
+        self._set_began = set_began
+        self._began = 0.0
+        self._standing_since = 0.0
 
     def busy(self) -> None:
-        """A buffer begins, or goes on."""
-        if self._seconds and (now := time.monotonic()) - self._set_at > self._seconds / 4:
-            self._set_timer(self._seconds)
-            self._set_at = now
+        """One begins, or the next."""
+        self._began, self._standing_since = time.monotonic(), 0.0
+        self._set_began(self._began)
 
     def idle(self) -> None:
-        """Nothing runs, or we wait for the client."""
-        if self._set_at > -math.inf:
-            self._set_timer(0.0)
-            self._set_at = -math.inf
+        """Nothing runs."""
+        self._began = self._standing_since = 0.0
+        self._set_began(0.0)
+
+    def stand(self) -> None:
+        """We wait for the client, which does not count."""
+        if self._began and not self._standing_since:
+            self._standing_since = time.monotonic()
+            self._set_began(0.0)
+
+    def go_on(self) -> None:
+        """We do not wait any more."""
+        if self._standing_since:
+            self._began += time.monotonic() - self._standing_since
+            self._standing_since = 0.0
+            self._set_began(self._began)
 
 
-class Deadline:
-    """Of things that begin and end, several at a time. With 0 seconds no timer is ever set."""
+class Several:
+    """Things that begin and end, several at a time. Where they have no limit nothing is kept of them."""
 
-    def __init__(self, seconds: float, set_timer: SetTimer) -> None:
-        self._seconds = seconds
-        self._set_timer = set_timer
-        self._due: list[float] = []  # what is first ends first; by a clock that stands still while we wait
+    def __init__(self, limited: bool, set_began: SetBegan) -> None:
+        self._limited = limited
+        self._set_began = set_began
+        self._began: list[float] = []  # what is first ends first; by a clock that stands still while we wait
         self._stood = 0.0
         self._standing_since: float | None = None
 
     def begin(self) -> float:
         """Something begins; what `end` is to be given."""
-        if not self._seconds:
+        if not self._limited:
             return 0.0
-        due = time.monotonic() - self._stood + self._seconds
-        self._due.append(due)
-        if len(self._due) == 1:
+        began = time.monotonic() - self._stood
+        self._began.append(began)
+        if len(self._began) == 1:
             self._set()
-        return due
+        return began
 
-    def end(self, due: float) -> None:
+    def end(self, began: float) -> None:
         """It has ended."""
-        if self._seconds:
-            self._due.remove(due)
+        if self._limited:
+            self._began.remove(began)
             self._set()
 
     def stand(self) -> None:
         """We wait for the client, which does not count."""
-        if self._due and self._standing_since is None:
+        if self._began and self._standing_since is None:
             self._standing_since = time.monotonic()
-            self._set_timer(0.0)
+            self._set_began(0.0)
 
     def go_on(self) -> None:
         """We do not wait any more."""
@@ -105,73 +132,30 @@ class Deadline:
             self._set()
 
     def _set(self) -> None:
-        left = self._due[0] - time.monotonic() + self._stood if self._due else 0.0
-        self._set_timer(max(left, SOONEST) if self._due else 0.0)
+        self._set_began(self._began[0] + self._stood if self._began else 0.0)
 
 
-def no_timer(name: str) -> SetTimer:
-    """Where there is no process of the worker's own to be ended."""
-    return lambda seconds: None
+def nobody_looks(began: float) -> None:
+    """Where a worker has no process of its own that could be ended."""
 
 
 class Deadlines:
-    """Those of one worker; `timer` gives the timer of each limit that is set."""
+    """Those of one worker."""
 
-    def __init__(self, limits: Limits, timer: Callable[[str], SetTimer] = no_timer) -> None:
-        def of(name: str) -> tuple[float, SetTimer]:
-            seconds = getattr(limits, name)
-            return seconds, (timer if seconds else no_timer)(name)
+    def __init__(self, limits: Limits, page: Page | None = None) -> None:
+        def of(name: str) -> SetBegan:
+            return nobody_looks if page is None else page.setter(name)
 
-        self.buffers = Watchdog(*of("buffer_seconds"))
-        self.programs = Deadline(*of("compile_seconds"))
-        self.reads = Deadline(*of("read_seconds"))
+        self.buffers = Buffers(of("buffer_seconds"))
+        self.programs = Several(bool(limits.compile_seconds), of("compile_seconds"))
+        self.reads = Several(bool(limits.read_seconds), of("read_seconds"))
 
     def stand(self) -> None:
         """We wait for the client: that is no part of a buffer, nor of a read."""
-        self.buffers.idle()
+        self.buffers.stand()
         self.reads.stand()
 
     def go_on(self) -> None:
         """We do not wait any more."""
-        self.buffers.busy()
+        self.buffers.go_on()
         self.reads.go_on()
-
-
-# --- the kernel's timers
-
-
-class _Event(ctypes.Structure):
-    """struct sigevent (sigevent(3type)), which has 64 bytes."""
-
-    _fields_ = (("value", ctypes.c_void_p), ("signal", ctypes.c_int), ("how", ctypes.c_int), ("_", ctypes.c_int * 12))
-
-
-class _Times(ctypes.Structure):
-    """struct itimerspec: for a timer that goes off once, and when."""
-
-    _fields_ = tuple((name, ctypes.c_long) for name in ("every", "every_nanoseconds", "seconds", "nanoseconds"))
-
-
-def kernel_timer(name: str) -> SetTimer:
-    """The timer of this limit, whose signal ends this process. Raises OSError.
-
-    setitimer(2) has one timer of real time only; the others are of timer_create(2), and made where they are asked for.
-    """
-    number = getattr(signal, ENDINGS[name][0])
-    signal.signal(number, signal.SIG_DFL)  # whoever started the gateway may have had it ignored, or held back
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
-    if name == "buffer_seconds":
-        return partial(signal.setitimer, signal.ITIMER_REAL)
-    library = ctypes.CDLL(None, use_errno=True)
-    timer = ctypes.c_void_p()
-    event = _Event(signal=number)
-    if library.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)):
-        raise OSError(ctypes.get_errno(), f"no timer for {name}: {os.strerror(ctypes.get_errno())}")
-    times, settime = _Times(), library.timer_settime
-    reference = ctypes.byref(times)
-
-    def set_timer(seconds: float) -> None:
-        times.seconds, times.nanoseconds = int(seconds), int(seconds % 1 * 1e9)
-        settime(timer, 0, reference, None)
-
-    return set_timer

@@ -1,7 +1,7 @@
 """Raw OpenGL, for what moderngl has no call for: the one door to it.
 
 Knows: functions by name, through the loader of moderngl's own context. Each method here restores all state that it
-touches, and leaves glGetError as it was. Does not know: commands or handles.
+touches, unless it says so, and leaves glGetError as it was. Does not know: commands or handles.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ _enum = _name = c_uint32
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glBindBuffer": (None, _enum, _name),
     "glBindFramebuffer": (None, _enum, _name),
+    "glBindVertexArray": (None, _name),
     "glBufferStorage": (None, _enum, c_ssize_t, c_void_p, c_uint32),
     "glBufferSubData": (None, _enum, c_ssize_t, c_ssize_t, c_char_p),
     "glCheckFramebufferStatus": (_enum, _enum),
@@ -135,6 +136,10 @@ class OpenGL:
                 self._attach(attachment, target, 0)
                 if drawable:
                     return
+
+    def bind_no_vertex_array(self) -> None:
+        """Until moderngl binds the next, as it does for each draw."""
+        self.glBindVertexArray(0)
 
     def can_copy_colors(self, framebuffer: int) -> bool:
         """Whether glCopyTexImage2D would find colours in a framebuffer, by OpenGL's name of it.

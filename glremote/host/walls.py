@@ -17,6 +17,7 @@ import glob
 import hashlib
 import os
 import platform
+import re
 import struct
 import sys
 from collections.abc import Iterable, Iterator
@@ -328,10 +329,18 @@ def caches() -> Path:
     return platformdirs.user_cache_path("glremote", appauthor=False) / "drivers"
 
 
+CACHE_NAME = re.compile(r"token-[0-9a-f]{32}")
+"""Of a token's folder; there must be no doubt, since such folders are removed."""
+
+
+def cache_name(token: str) -> str:
+    """The name of the folder of a token's own."""
+    return "token-" + hashlib.sha256(b"glremote cache\0" + token.encode()).hexdigest()[:32]
+
+
 def cache_folder(parent: Path, token: str) -> Path:
     """The folder of a token's own, below one that is its user's alone; both are made where they are not there."""
-    name = hashlib.sha256(b"glremote cache\0" + token.encode()).hexdigest()[:32]
-    folder = parent / name
+    folder = parent / cache_name(token)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

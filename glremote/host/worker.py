@@ -47,12 +47,13 @@ from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
 from . import walls
-from .deadlines import Deadlines, kernel_timer
+from .deadlines import Deadlines, Page
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .limits import Limits
 from .near import Door
 from .port import LONGEST_KIND, MOST_KINDS, Event, Is, Port, PortClosed, Tally
+from .progress import SLICE
 from .reading import PART, subject, width
 from .reflecting import examine
 
@@ -101,7 +102,7 @@ class Worker:
         self.checker = Checker(self.session.reads)
         self.limits = limits or Limits()
         self._deadlines = deadlines or Deadlines(self.limits)
-        port.on_wait, port.on_go = self._deadlines.stand, self._deadlines.go_on
+        port.on_wait, port.on_go = self._stand, self._deadlines.go_on
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
@@ -122,9 +123,9 @@ class Worker:
         self._require = require
         self.driver: Driver = examine(context, version_code)
         maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
-        overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
+        is_gpu = not is_software(str(self.driver.info["GL_RENDERER"]))
         self.interpreter = Interpreter(
-            context, self.session.reads, self, overlaps, self.limits, self._deadlines
+            context, self.session.reads, self, maps and is_gpu, is_gpu, self.limits, self._deadlines
         )
 
     def run(self) -> str:
@@ -137,7 +138,7 @@ class Worker:
                     self._deliver_or_take()
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
-                else:
+                elif self.interpreter.progress.settled(QUIET / 2):
                     self._rest()
         except ProtocolError as error:
             log.warning("%s", error)
@@ -279,7 +280,7 @@ class Worker:
     def _run_one(self) -> None:
         """Run the next buffer."""
         began = time.perf_counter()
-        self._deadlines.buffers.busy()
+        self.interpreter.progress.begin()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -294,6 +295,7 @@ class Worker:
             else:
                 self._drop(commands[at])
                 at += 1
+        self.interpreter.progress.end()
         while self.interpreter.readbacks and self.interpreter.deliver(0):
             pass
         self.buffers_run += 1
@@ -421,12 +423,21 @@ class Worker:
         self.session.acknowledge()
         self._send()
         began = time.perf_counter()
-        self._deadlines.stand()
-        self._take(self.port.receive(None))
+        self._take(self.port.receive(self._stand()))
         self._deadlines.go_on()
         self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
+
+    def _stand(self) -> float | None:
+        """We wait for the client, which is no part of what runs: but not before OpenGL has done what it was told.
+
+        After how many seconds that is to be looked at again; None: it need not.
+        """
+        if not self.interpreter.progress.settled(0.0):
+            return SLICE
+        self._deadlines.stand()
+        return None
 
     def _send(self) -> None:
         packets = self.session.packets()
@@ -462,9 +473,10 @@ NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote se
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m glremote.host.worker --fd N [--device-index I] [--limits TEXT] [--cache DIR]`: serve one session.
+    """`python -m glremote.host.worker --fd N [--deadlines N] [--device-index I] [--limits TEXT] [--cache DIR]`.
 
-    It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
+    Serve one session, which comes through an inherited socket; what runs, and since when, is written into memory that
+    was inherited too (deadlines.py). With a cache folder the walls (walls.py) go up before the first byte is read.
     """
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
@@ -481,10 +493,13 @@ def main(arguments: list[str]) -> int:
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
     limits = Limits().changed(options.get("--limits", ""))
-    deadlines = Deadlines(limits, kernel_timer)
+    page = None
+    if "--deadlines" in options:
+        page = Page(int(options["--deadlines"]))
+        page.close()
     make = partial(make_context, device_index=None if index is None else int(index))
     try:
-        worker = Worker(port, make, door, limits, deadlines)
+        worker = Worker(port, make, door, limits, Deadlines(limits, page))
     except Exception as error:
         why = KEPT_OUT if cache is not None and isinstance(error, PermissionError) else NO_EGL
         print(why.format(error=error), file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""How long things may take: the kernel ends a process in the middle of a call, and its signal says for which limit."""
+"""How long things may take: a worker is ended in the middle of a call, and its client is told for which limit."""
 
 from __future__ import annotations
 
 import contextlib
-import signal
+import os
 import subprocess
 import sys
 import time
@@ -15,33 +15,9 @@ import pytest
 
 import glremote
 from glremote.host import deadlines
-from glremote.host.deadlines import ENDINGS, SOONEST, Deadline, Watchdog, why
-from glremote.host.limits import Limits
+from glremote.host.deadlines import KINDS, Buffers, Page, Several
 from glremote.host.serving import LocalHost, environment
 from glremote.protocol.reflection import is_software
-
-WITHIN_C = """
-import ctypes, sys
-from glremote.host.deadlines import kernel_timer
-set_timer = kernel_timer(sys.argv[1])
-for seconds in sys.argv[2:]:
-    set_timer(float(seconds))
-ctypes.PyDLL(None).usleep(3_000_000 if float(seconds) else 300_000)  # it holds the interpreter's lock, as moderngl does
-"""
-
-
-def test_the_watchdog_is_set_now_and_then() -> None:
-    told: list[float] = []
-    watchdog = Watchdog(0.2, told.append)
-    watchdog.idle()
-    watchdog.busy()
-    watchdog.busy()
-    assert told == [0.2]
-    time.sleep(0.06)
-    watchdog.busy()
-    watchdog.idle()
-    watchdog.idle()
-    assert told == [0.2, 0.2, 0.0]
 
 
 @pytest.fixture
@@ -59,73 +35,90 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return passes
 
 
-def test_each_of_several_has_its_own_deadline(passes: Callable[[float], None]) -> None:
+def test_each_of_several_has_its_own_begin(passes: Callable[[float], None]) -> None:
     told: list[float] = []
-    deadline = Deadline(10.0, told.append)
-    first = deadline.begin()
+    reads = Several(True, told.append)
+    first = reads.begin()
     passes(4)
-    second = deadline.begin()
-    assert told == [10.0], "the first is due first"
+    second = reads.begin()
+    assert told == [1000.0], "the first is due first"
     passes(1)
-    deadline.end(first)
+    reads.end(first)
     passes(1)
-    third = deadline.begin()
-    deadline.end(third)
-    deadline.end(second)
-    assert told == [10.0, 9.0, 8.0, 0.0]
+    third = reads.begin()
+    reads.end(third)
+    reads.end(second)
+    assert told == [1000.0, 1004.0, 1004.0, 0.0]
 
 
 def test_to_wait_for_the_client_does_not_count(passes: Callable[[float], None]) -> None:
     told: list[float] = []
-    deadline = Deadline(10.0, told.append)
-    deadline.stand()  # nothing has begun
-    deadline.go_on()
+    reads = Several(True, told.append)
+    reads.stand()  # nothing has begun
+    reads.go_on()
     assert told == []
-    due = deadline.begin()
+    began = reads.begin()
     passes(3)
-    deadline.stand()
+    reads.stand()
     passes(50)
-    deadline.stand()  # also where one wait is within another
+    reads.stand()  # also where one wait is within another
     passes(50)
-    deadline.go_on()
-    deadline.go_on()
+    reads.go_on()
+    reads.go_on()
     passes(6)
-    later = deadline.begin()
-    deadline.end(due)
-    assert told == [10.0, 0.0, 7.0, 10.0]
-    deadline.end(later)
-    assert Deadline(0.0, told.append).begin() == 0.0
-    assert told == [10.0, 0.0, 7.0, 10.0, 0.0]
+    later = reads.begin()
+    reads.end(began)
+    assert told == [1000.0, 0.0, 1100.0, 1109.0]
+    reads.end(later)
+    assert Several(False, told.append).begin() == 0.0
+    assert told == [1000.0, 0.0, 1100.0, 1109.0, 0.0]
 
 
-def test_what_is_late_already_ends_at_once(passes: Callable[[float], None]) -> None:
+def test_a_buffer_that_waits_for_its_client_does_not_begin_again(passes: Callable[[float], None]) -> None:
     told: list[float] = []
-    deadline = Deadline(1.0, told.append)
-    first = deadline.begin()
-    deadline.begin()
+    buffers = Buffers(told.append)
+    buffers.stand()
+    buffers.go_on()
+    assert told == [], "nothing runs"
+    buffers.busy()
     passes(2)
-    deadline.end(first)
-    assert told == [1.0, SOONEST]
+    buffers.stand()
+    passes(30)
+    buffers.stand()
+    buffers.go_on()
+    buffers.go_on()
+    assert told == [1000.0, 0.0, 1030.0]
+    buffers.stand()
+    buffers.busy()
+    buffers.go_on()
+    buffers.idle()
+    assert told[3:] == [0.0, 1032.0, 0.0]
 
 
-@pytest.mark.parametrize("name", ENDINGS)
-@pytest.mark.parametrize("seconds", [["0.2"], ["30", "0.2"], ["0.2", "0"]])
-def test_the_kernel_ends_a_process_within_c(name: str, seconds: list[str]) -> None:
-    def deaf() -> None:
-        number = getattr(signal, ENDINGS[name][0])
-        signal.signal(number, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, (number,))
-
-    line = [sys.executable, "-P", "-c", WITHIN_C, name, *seconds]
-    status = subprocess.run(line, env=environment(), preexec_fn=deaf, timeout=60).returncode
-    if seconds[-1] == "0":
-        assert status == 0
-        return
-    said = why(-status, Limits(buffer_seconds=1, compile_seconds=2, read_seconds=3))
-    assert said is not None, status
-    assert said.startswith(ENDINGS[name][1])
-    assert name.replace("_", "-") in said
-    assert why(-status, Limits(buffer_seconds=0)) is None, "the limit was not set, so it was somebody else"
+def test_two_processes_see_the_same() -> None:
+    """Also one that is in the middle of a call: nothing of it has to run."""
+    page = Page.make()
+    busy = (
+        "import sys, time; from glremote.host.deadlines import *; page = Page(int(sys.argv[1])); page.close()\n"
+        "all = Deadlines(Limits(read_seconds=1), page); all.buffers.busy(); all.programs.begin(); all.reads.begin()\n"
+        "print(time.monotonic(), flush=True); sys.stdin.read(); all.stand()"
+    )
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", busy, str(page.descriptor)], env=environment(), text=True,
+        pass_fds=[page.descriptor], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        end = float(process.stdout.readline())
+        assert began < page.began("buffer_seconds") <= page.began("read_seconds") <= end
+        assert page.began("compile_seconds") == 0, "it has no limit"
+        process.stdin.close()
+        process.wait(60)
+        assert [page.began(name) for name in KINDS] == [0, 0, 0]
+    with pytest.raises(PermissionError):  # what is read from memory that is gone ends a process
+        os.ftruncate(page.descriptor, 0)
+    page.close()
 
 
 # --- on a real host
@@ -210,6 +203,24 @@ def test_what_keeps_to_them_is_not_ended(ctx: moderngl.Context) -> None:
     end = time.monotonic() + 4
     while time.monotonic() < end:
         ctx.finish()
+
+
+def test_work_that_nobody_waits_for() -> None:
+    """Neither the client waits, nor the worker, whose calls have returned: but OpenGL is at it."""
+    with LocalHost("--limit", "buffer-seconds=2") as strict:
+        ctx = glremote.create_context(strict.url, token=strict.token, require=430)
+        framebuffer = ctx.simple_framebuffer((512, 512))
+        framebuffer.use()
+        if is_software(str(ctx.info["GL_RENDERER"])):
+            ctx.vertex_array(ctx.program(EVERYWHERE, LONG), []).render(moderngl.TRIANGLES, 3)
+        else:
+            ctx.buffer(bytes(256)).bind_to_storage_buffer(0)
+            ctx.compute_shader(ENDLESS).run(64)
+        end = time.monotonic() + 60
+        with pytest.raises(glremote.DeviceLost, match="a command buffer took longer than the 2 s that buffer-seconds"):
+            while time.monotonic() < end:
+                ctx.clear()
+                time.sleep(0.1)
 
 
 def test_a_read_that_waits_for_its_client() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import glremote
 from glremote.host import readbacks
-from glremote.host.deadlines import Deadline
+from glremote.host.deadlines import Several
 from glremote.host.gl import OpenGL
 from glremote.host.inprocess import InProcessHost
 from glremote.host.worker import Worker
@@ -155,15 +155,15 @@ def test_the_time_of_a_read_goes_on_until_it_is_answered(
 ) -> None:
     told: list[float] = []
     (worker,) = workers
-    worker.interpreter.deadlines.reads = reads = Deadline(60.0, told.append)
+    worker.interpreter.deadlines.reads = reads = Several(True, told.append)
     fbo = remote.framebuffer([remote.texture(SIZE, 4)])
     before = len(told)
     images = in_one_buffer(remote, lambda: [glremote.read_async(fbo, components=n) for n in (4, 2, 3, 4)])
     assert len(images) == len(begun) == 4
     assert told[before] > 0
-    assert (told[-1], reads._due) == (0.0, [])
+    assert (told[-1], reads._began) == (0.0, [])
     assert len(fbo.read(components=4)) == len(images[0])
-    assert (told[-1], reads._due) == (0.0, [])
+    assert (told[-1], reads._began) == (0.0, [])
 
 
 def test_what_is_released_behind_a_read_does_not_reach_it(remote: moderngl.Context, begun: list[int]) -> None:

@@ -23,6 +23,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from websockets.asyncio.server import ServerConnection
@@ -32,12 +33,15 @@ from websockets.http11 import Request, Response
 from glremote.host.limits import Limits
 from glremote.link.websocket import PATH, SESSION_HEADER
 
+from . import cgroups
+from .caches import Caches
 from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
-from .workers import Options, Worker, WorkerFailed
+from .watching import Watch
+from .workers import Options, Place, Worker, WorkerFailed
 
 __all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", "tls_context"]
 
@@ -65,7 +69,9 @@ class Gateway:
         self._owner = ""  # the token that began a session last
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
-        self._watching: asyncio.Task[None] | None = None  # the file of tokens
+        self._watch = Watch()
+        self._watching: list[asyncio.Task[None]] = []  # the tokens, and the workers
+        self._place = Place(None if options.cache is None else Caches(options.cache))
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
         self._warm: deque[tuple[str, asyncio.Task[Worker]]] = deque()  # each for the sessions of one token, by digest
@@ -82,16 +88,20 @@ class Gateway:
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
         self._owner = next((token.digest for token in self._tokens()), "")
+        groups, how = cgroups.begin()
+        self._place = replace(self._place, groups=groups)
+        if self._place.caches is not None:
+            await asyncio.to_thread(self._place.caches.open)
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
-        if self._file is not None:
-            self._watching = asyncio.create_task(self._look_at_tokens())
+        self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
         self._warm_up()
         if self._warm:
             _, first = self._warm[0]
             await asyncio.wait((first,))
             if not first.cancelled() and (error := first.exception()) is not None:
                 raise error
+        log.info("%s", how)
         scheme = "ws" if self.options.tls is None else "wss"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
@@ -99,8 +109,8 @@ class Gateway:
         """Stop accepting, tell every client, end every worker."""
         self._closing = True
         self._door.close()
-        if self._watching is not None:
-            self._watching.cancel()
+        for watching in self._watching:
+            watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
         warm = [starting for _, starting in self._warm]
@@ -109,6 +119,9 @@ class Gateway:
         started = await asyncio.gather(*warm, return_exceptions=True)
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
+        await self._watch.ended()
+        if self._place.groups is not None:
+            self._place.groups.close()
 
     async def drain(self, seconds: float) -> None:
         """Take no new sessions, tell those that are there, and give them so many seconds."""
@@ -159,12 +172,13 @@ class Gateway:
     async def _start_worker(self, owner: str, limits: Limits | None = None) -> Worker:
         options = dataclasses.replace(self.options, limits=limits or self._limits_of(owner))
         try:
-            worker = await Worker.start(options, owner)
+            worker = await Worker.start(options, owner, self._place)
         except WorkerFailed as error:
             self._no_worker = time.monotonic(), str(error)
             raise
         self._no_worker = None
         self.renderer = worker.renderer
+        self._watch.add(worker)
         return worker
 
     async def take_worker(self, token: Token) -> Worker:
@@ -310,23 +324,40 @@ class Gateway:
         return None
 
     async def _look_at_tokens(self) -> None:
-        """End the sessions whose token was revoked or has expired."""
+        """End the sessions whose token was revoked or has expired, and keep nothing of tokens that are gone."""
         complained = False
+        settled: list[str] | None = None  # the tokens for which there is nothing to be removed
         while True:
-            await asyncio.sleep(TOKENS_INTERVAL)
             try:
-                known = {token.digest for token in self._tokens()}
+                tokens = self._tokens()
             except TokensError as error:  # nobody is admitted until they can be read; who is here stays
                 if not complained:
                     log.error("%s", error)
                 complained = True
-                continue
-            complained = False
-            for session in list(self._sessions.values()):
-                if session.token.digest not in known:
-                    session.end(f"its token, {session.token.name}, was revoked")
-                elif session.token.has_expired():
-                    session.end(f"its token, {session.token.name}, has expired")
+            else:
+                complained = False
+                known = [token.digest for token in tokens]
+                for session in list(self._sessions.values()):
+                    if session.token.digest not in known:
+                        session.end(f"its token, {session.token.name}, was revoked")
+                    elif session.token.has_expired():
+                        session.end(f"its token, {session.token.name}, has expired")
+                if known != settled and await self._forget_all_but(known):
+                    settled = known
+            await asyncio.sleep(TOKENS_INTERVAL)
+
+    async def _forget_all_but(self, known: list[str]) -> bool:
+        """Keep no warm worker and no cache folder of tokens that are gone; whether there is none any more."""
+        if self._owner not in known:
+            self._owner = next(iter(known), "")
+        kept = {*known, self._owner}
+        if gone := [warm for warm in self._warm if warm[0] not in kept]:
+            for warm in gone:
+                self._warm.remove(warm)
+                self._keep(asyncio.create_task(_end_when_started(warm[1])))
+            self._warm_up()
+        caches = self._place.caches
+        return caches is None or await asyncio.to_thread(caches.clear, kept)
 
     async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""
