@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .errors import ProtocolError
+
 PATH = "/devices"
 """Where a GET with the token of a session (Authorization: Bearer) is answered with a `HostReport`."""
 DEVICE_HEADER = "Glremote-Device"
@@ -48,8 +50,13 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its place in EGL's own order; that is nobody's number, and moderngl's `device_index` on the host."""
 
     def answers_to(self, name: str) -> bool:
-        """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address."""
+        """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address.
+
+        A software renderer, of which a machine has one, has none of these: it is "software".
+        """
         name = name.strip().lower()
+        if self.software:
+            return name == "software"
         if name.isdecimal():
             return self.number is not None and int(name) == self.number
         uuid, pci = (self.uuid or "").lower(), (self.pci or "").lower()
@@ -80,9 +87,20 @@ def encode(report: HostReport) -> bytes:
 
 def decode(body: bytes) -> HostReport:
     """Raises ProtocolError for what is no report."""
-    from .errors import ProtocolError
-
     try:
         return msgspec.json.decode(body, type=HostReport)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError(f"what came is no report of a host's devices: {error}") from None
+
+
+def encode_devices(devices: tuple[Device, ...]) -> bytes:
+    """A machine's devices alone, where no host serves them (host/telling.py)."""
+    return msgspec.json.encode(devices)
+
+
+def decode_devices(body: bytes) -> tuple[Device, ...]:
+    """Raises ProtocolError for what is none."""
+    try:
+        return msgspec.json.decode(body, type=tuple[Device, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"what came are no devices: {error}") from None
