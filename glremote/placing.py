@@ -98,7 +98,7 @@ class Placing:
         reason, of_host = CALL, None
         if isinstance(device, DeviceRecord):
             if host or device.error is not None:
-                raise ValueError(f"{device.label} cannot be taken: " + (device.error or "a host is named too"))
+                raise ValueError(f"{device.title} cannot be taken: " + (device.error or "a host is named too"))
             host, device = device.url, device.handle
         if device is not None:
             of_host = str(device)
@@ -168,7 +168,7 @@ class Placing:
                     raise
                 except Error as error:
                     failed[record.url] = str(error)
-                    log.warning("no context on %s: %s; trying the next", record.label, error)
+                    log.warning("no context on %s: %s; trying the next", record.title, error)
                 else:
                     log.info("a context on %s", choice.reason)
                     return made

@@ -16,7 +16,11 @@ PATH = "/devices"
 """Where a GET with the token of a session (Authorization: Bearer) is answered with a `HostReport`."""
 DEVICE_HEADER = "Glremote-Device"
 """In the request for a websocket: which device the new session is to be on, by a name that `Device.answers_to` takes.
-Without it the host takes the one that is least busy. A device that there is not is refused with 404, in words."""
+Without it the host takes the one with the fewest sessions. A device that there is not is refused with 404, in words.
+In the answer that opens the websocket: the session's device, as its number, a space and its UUID, each "-" where there
+is none."""
+SOFTWARE = "software"
+"""How a software renderer is named."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,16 +53,25 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int = 0
     """Its place in EGL's own order; that is nobody's number, and moderngl's `device_index` on the host."""
 
+    @property
+    def label(self) -> str:
+        """The shortest of its names."""
+        return SOFTWARE if self.software else "-" if self.number is None else str(self.number)
+
+    def described(self) -> str:
+        """In a line: its names, and what it is."""
+        return f"{', '.join(name for name in (self.label, self.uuid, self.pci) if name)} ({self.name})"
+
     def answers_to(self, name: str) -> bool:
         """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address.
 
-        A software renderer, of which a machine has one, has none of these: it is "software".
+        A software renderer, which has none of these, is named SOFTWARE.
         """
         name = name.strip().lower()
-        if self.software:
-            return name == "software"
-        if name.isdecimal():
-            return self.number is not None and int(name) == self.number
+        if name == SOFTWARE:
+            return self.software
+        if name.isascii() and name.isdecimal():
+            return self.number is not None and name.lstrip("0") == str(self.number).lstrip("0")
         uuid, pci = (self.uuid or "").lower(), (self.pci or "").lower()
         return bool(name) and ((len(name) > 7 and uuid.startswith(name)) or name in (pci, pci.partition(":")[2]))
 
@@ -74,7 +87,7 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sessions: int
     """That are there now, on all devices."""
     max_sessions: int
-    """That there may be: of the host, or of the token that asks, whichever is less."""
+    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin."""
     draining: bool = False
     """It takes no new sessions."""
     devices: tuple[Device, ...] = ()

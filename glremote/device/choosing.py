@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from glremote.hosts import LOCAL
-from glremote.protocol.devices import Device
+from glremote.protocol.devices import SOFTWARE, Device
 from glremote.protocol.errors import NoDevice
 
 
@@ -46,11 +46,11 @@ class DeviceRecord(Device, frozen=True, kw_only=True):
     def handle(self) -> str | None:
         """What it is named by towards its host; None where the driver has told nothing that would do."""
         if self.software:
-            return "software"
+            return SOFTWARE
         return self.uuid or self.pci or (None if self.number is None else str(self.number))
 
     @property
-    def label(self) -> str:
+    def title(self) -> str:
         """What people call it."""
         if self.error is not None:
             return self.host
@@ -93,8 +93,6 @@ class _Rank(NamedTuple):
 
     order: int
     software: bool
-    full: bool
-    """As far as is known: a host counts all sessions, and its limit may be that of our token."""
     busy: float
     distance: float
 
@@ -102,7 +100,6 @@ class _Rank(NamedTuple):
 WHY = (
     "hosts come before this machine",
     "a GPU comes before a software renderer",
-    "its host has room",
     "the least busy of {n} ({sessions} sessions)",
     "the nearest of {n} ({distance:.1f} ms)",
 )
@@ -122,11 +119,11 @@ def choose(
     unfit = {place: why for place, record in enumerate(named) if (why := _why_not(record, wanted, failed))}
     fit = [record for place, record in enumerate(named) if place not in unfit]
     if not fit:
-        listed = [f"{named[place].label}: {why}" for place, why in unfit.items()]
+        listed = [f"{named[place].title}: {why}" for place, why in unfit.items()]
         raise NoDevice("\n  ".join(["no device is as it is asked for:", *(listed or ["there is none"])]))
     fit.sort(key=lambda record: _rank(record, local))
     chosen = fit[0]
-    reason = f"{chosen.label}: {_reason(chosen, [_rank(record, local) for record in fit])}"
+    reason = f"{chosen.title}: {_reason(chosen, [_rank(record, local) for record in fit])}"
     before = [f"{record.host} was chosen before and failed: {failed[record.url]}" for record in _hosts(named, failed)]
     return Choice(chosen, "; ".join([reason, *before]))
 
@@ -140,6 +137,8 @@ def _why_not(record: DeviceRecord, wanted: Wanted, failed: Mapping[str, str]) ->
         return why
     if record.draining:
         return "its host is going down"
+    if record.max_sessions is not None and record.host_sessions >= record.max_sessions:
+        return f"its host has no room: {record.host_sessions} of at most {record.max_sessions} sessions"
     if record.software and not wanted.software:
         return "it is a software renderer"
     if record.version < wanted.version:
@@ -160,10 +159,9 @@ def _too_small(record: DeviceRecord, memory: int) -> str | None:
 
 def _rank(record: DeviceRecord, local: str) -> _Rank:
     order = 0 if not record.is_local else -1 if local == "first" and not record.software else 1
-    full = record.max_sessions is not None and record.host_sessions >= record.max_sessions
     # Its own sessions, and what else keeps it busy: as much as a session, or half of one; less is nothing.
     busy = record.sessions + round(2 * (record.load or 0.0)) / 2
-    return _Rank(order, record.software, full, busy, record.distance or 0.0)
+    return _Rank(order, record.software, busy, record.distance or 0.0)
 
 
 def _reason(chosen: DeviceRecord, ranks: Sequence[_Rank]) -> str:
