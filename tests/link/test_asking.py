@@ -42,6 +42,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append((self.path, dict(self.headers)))
+        self.server.before()
         status, body, headers = self.server.answer
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -67,7 +68,7 @@ def answering(
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         shaped: Any = server
         shaped.answer = status, encode(REPORT) if body is None else body, headers
-        shaped.asked, shaped.piece, shaped.pause = [], 1 << 20, 0.0
+        shaped.asked, shaped.piece, shaped.pause, shaped.before = [], 1 << 20, 0.0, lambda: None
         shaped.url = f"{'ws' if tls is None else 'wss'}://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
