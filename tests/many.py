@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from glremote.host.serving import LocalHost
@@ -41,8 +42,12 @@ def many_hosts() -> Iterator[Hosts]:
     with contextlib.ExitStack() as stack:
         processes = {name: LocalHost("--warm", "1") for name in ("one", "two", "far")}
         processes["two"].token = processes["one"].token
+        with ThreadPoolExecutor() as pool:  # each takes a second or two
+            starting = [pool.submit(process.__enter__) for process in processes.values()]
         for process in processes.values():
-            stack.enter_context(process)
+            stack.push(process)
+        for started in starting:
+            started.result()
         known = {name: Host(process.url, name, process.token) for name, process in processes.items()}
         relay = stack.enter_context(Relay(FAR, int(processes["far"].url.rpartition(":")[2])))
         known["far"] = Host(f"ws://127.0.0.1:{relay.port}", "far", processes["far"].token)

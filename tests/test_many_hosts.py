@@ -18,6 +18,7 @@ import pytest
 
 import glremote
 from glremote.device import listing
+from glremote.device.choosing import DeviceRecord
 from glremote.hosts import Host, add
 from glremote.instance import Instance, read_bytes
 from glremote.link.asking import ask
@@ -39,7 +40,7 @@ def many() -> Iterator[Hosts]:
         yield hosts
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a host that is alive may take its time; one that is dead is waited for as long."""
     monkeypatch.setattr(listing, "PATIENCE", 3.0)
@@ -54,7 +55,7 @@ def instance(monkeypatch: pytest.MonkeyPatch) -> Instance:
 
 
 @pytest.fixture
-def associated(instance: Instance, many: Hosts) -> Instance:
+def associated(instance: Instance, many: Hosts, patient: None) -> Instance:
     """The same, with the four hosts."""
     for host in many.all:
         instance.associate(host.url, token=host.token, name=host.name)
@@ -113,9 +114,9 @@ def test_devices_of_all_hosts_and_of_this_machine(associated: Instance, many: Ho
 
 def test_hosts_are_asked_at_the_same_time(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty that are asked one after the other would take twenty times as long."""
-    monkeypatch.setattr(listing, "PATIENCE", 1.0)
+    assert listing.PATIENCE == 1.0
+    monkeypatch.setattr(listing, "PATIENCE", MOMENT)
     with answering() as host:
-        host.piece, host.pause = 1 << 20, 0.0
         for number in range(20):
             instance.associate(f"{host.url}/{number}/x", name=f"host-{number}")
         together = threading.Barrier(20)
@@ -142,24 +143,36 @@ def test_a_host_is_associated_once(instance: Instance) -> None:
 
 
 def test_what_a_device_is_named_by(associated: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = next(record for record in associated.devices() if record.host == "two")
-    names: list[tuple[str | None, object, str | None]] = [
+    record = DeviceRecord(host="two", url=many.two.url, uuid="GPU-00000001")
+    names: list[tuple[str | None, str | int | DeviceRecord | None, str | None]] = [
         ("two", None, None), (None, "two", None), (None, many.two.url, None), (None, many.two.url + "/", None),
-        (None, "two/software", None), (None, "two:software", None), (many.two.url, "software", None),
-        (None, many.two.url + "/software", None), (None, record, None),
-        (None, None, "two"), (None, None, "two/software"),
+        (None, "two/1", "1"), (None, "two:1", "1"), (many.two.url, "1", "1"), ("two", 1, "1"), ("two:1", None, "1"),
+        (None, f"{many.two.url}/0000:3b:00.0", "0000:3b:00.0"), (None, f"{many.two.url}:1", "1"),
+        (None, record, "GPU-00000001"),
     ]  # fmt: skip
-    if not record.software:
-        pytest.skip("it is a GPU, which has other names")
-    for host, device, variable in names:
-        monkeypatch.delenv("GLREMOTE_HOST", raising=False)
-        if variable is not None:
-            monkeypatch.setenv("GLREMOTE_HOST", variable)
-        ctx = glremote.create_context(host, device=device)  # type: ignore[arg-type]
+    for host, device, suffix in names:
+        named = associated._placing.named(host, device)
+        assert named is not None and (named.host, named.device) == (many.two, suffix), (host, device)
+        assert named.reason == "named in the call"
+    for text, suffix in (("two", None), ("two/1", "1"), (many.two.url, None)):
+        monkeypatch.setenv("GLREMOTE_HOST", text)
+        named = associated._placing.named(None, None)
+        assert named is not None and (named.host, named.device, named.reason) == (many.two, suffix, "GLREMOTE_HOST")
+    for text, suffix in (("local", None), ("local/0", "0"), ("local:0", "0")):
+        assert associated._placing.named(text, None) == (None, suffix, "named in the call")
+    for host, device in (("two", record), ("two/1", 1), (None, DeviceRecord(host="x", url="ws://x:1", error="dead"))):
+        with pytest.raises(ValueError, match="cannot be taken|name two devices"):
+            associated._placing.named(host, device)
+
+
+def test_a_context_on_a_device_that_is_named(associated: Instance, many: Hosts) -> None:
+    record = next(record for record in associated.devices() if record.host == "two")
+    for device in (record, f"two/{record.handle}"):
+        ctx = glremote.create_context(device=device)
         where = glremote.device(ctx)
-        assert where.host == many.two.url
-        assert where.reason == ("named in the call" if variable is None else "GLREMOTE_HOST")
-        assert (where.listed is not None) == (device == record or "software" in f"{device} {variable}")
+        assert (where.host, where.reason) == (many.two.url, "named in the call")
+        assert where.listed is not None and where.listed.handle == record.handle
+        assert where.renderer == record.renderer
         ctx.release()
 
 
@@ -233,7 +246,7 @@ def test_the_nearest_of_those_that_are_idle(associated: Instance, caplog: pytest
         one.release()
 
 
-def test_the_next_where_one_fails(instance: Instance, many: Hosts, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_next_where_one_fails(patient: None, instance: Instance, many: Hosts, caplog: pytest.LogCaptureFixture) -> None:
     """A host that tells of an idle GPU, and is gone when a context is made there."""
     lure = HostReport(
         software="1", protocol=1, moderngl="", sessions=0, max_sessions=9,
@@ -282,7 +295,7 @@ def test_a_token_is_for_a_host_that_is_named(associated: Instance) -> None:
 
 
 def test_the_file_associates_at_start(
-    instance: Instance, many: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    patient: None, instance: Instance, many: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "hosts.toml"
     add(file, many.two)
@@ -296,7 +309,9 @@ def test_the_file_associates_at_start(
         Instance().create_context()
 
 
-def test_which_token_a_host_gets(instance: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_token_a_host_gets(
+    patient: None, instance: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By its URL the environment's, as ever; by its name, or chosen, its own."""
     instance.associate(many.one.url, name="one", token="stale")
     monkeypatch.setenv("GLREMOTE_TOKEN", many.one.token or "")
@@ -312,7 +327,7 @@ def test_which_token_a_host_gets(instance: Instance, many: Hosts, monkeypatch: p
 
 
 def test_eight_contexts_over_all_hosts_and_a_local_one_and_a_host_that_is_killed(
-    instance: Instance,
+    patient: None, instance: Instance
 ) -> None:
     with many_hosts() as many:
         for host in many.all:

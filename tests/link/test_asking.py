@@ -58,12 +58,18 @@ class Answering(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """Of many at a time."""
+
+    request_queue_size = 64
+
+
 @contextlib.contextmanager
 def answering(
     status: int = 200, body: bytes | None = None, tls: ssl.SSLContext | None = None, **headers: str
 ) -> Iterator[Any]:
     """A server that answers every request so; `url` is its address."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+    with Server(("127.0.0.1", 0), Answering) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         shaped: Any = server
