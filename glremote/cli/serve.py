@@ -9,7 +9,6 @@ import re
 import secrets
 import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +165,7 @@ def serve(**given: Any) -> None:
 
 def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:
     """The folder for the cache folders, and None for no walls; what the walls cannot hold off is said."""
+    from glremote.host.passing import passing_folder
     from glremote.host.walls import caches, missing
 
     if not walls:
@@ -177,7 +177,7 @@ def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: 
         return given.absolute()
     if stays:
         return caches()
-    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glremote-", ignore_cleanup_errors=True)))
+    return stack.enter_context(passing_folder())
 
 
 def _serve(options: gateway.Options, token_is_new: bool, certificate: Path | None) -> None:
