@@ -53,8 +53,13 @@ def deal(crowd: Crowd) -> Iterator[Disturbance]:
 
 
 def _some(crowd: Crowd, fits: Callable[[Client], bool] = lambda client: True) -> Client | None:
-    found = [client for client in crowd.clients if not (client.may_end or client.stopped) and fits(client)]
+    found = [client for client in crowd.clients if not client.may_end and fits(client)]
     return crowd.chance.choice(found) if found else None
+
+
+def _goes_on(client: Client) -> bool:
+    """Whether it does not stand still."""
+    return not client.stopped
 
 
 def _doom(crowd: Crowd, words: str, by: str) -> tuple[Client, Session] | None:
@@ -80,7 +85,7 @@ def kill_client(crowd: Crowd, name: str) -> bool:
 
 def leave(crowd: Crowd, name: str) -> bool:
     """A program that exits without goodbye."""
-    if (client := _some(crowd)) is None:
+    if (client := _some(crowd, _goes_on)) is None:
         return False
     client.may_end = True
     client.do("leave")
@@ -89,17 +94,17 @@ def leave(crowd: Crowd, name: str) -> bool:
 
 def stop(crowd: Crowd, name: str) -> bool:
     """With SIGSTOP, for a moment."""
-    return _stop(crowd, _some(crowd), crowd.chance.uniform(*STOPS))
+    return _stop(crowd, _some(crowd, _goes_on), crowd.chance.uniform(*STOPS))
 
 
 def stop_for_long(crowd: Crowd, name: str) -> bool:
     """For longer than keepalive waits, and not so long that the host gives it up."""
-    return _stop(crowd, _some(crowd), crowd.plan.patience)
+    return _stop(crowd, _some(crowd, _goes_on), crowd.plan.patience)
 
 
 def stop_for_too_long(crowd: Crowd, name: str) -> bool:
     """Until the host has given it up."""
-    if (client := _some(crowd, lambda client: client.is_full)) is None:
+    if (client := _some(crowd, lambda client: client.is_full and not client.stopped)) is None:
         return False
     workers = [crowd.worker(session) for session in client.sessions.values()]
     for session in client.sessions.values():
