@@ -29,8 +29,11 @@ from .soak_crowd import soak
 
 
 def test_a_crowd_is_disturbed() -> None:
-    """Each that nothing was done to comes to the right digests; the gateway is then as it was, and nothing is left."""
-    soak(Plan(clients=4, seconds=0.0, seed=1, between=0.4, pause=0.1, grace=3.0, buffer_seconds=3.0), print)
+    """Each that nothing was done to comes to the right digests; the gateway is then as it was, and nothing is left.
+
+    With this seed clients are killed early, so that the grace of their sessions is soon over.
+    """
+    soak(Plan(clients=4, seconds=0.0, seed=138, between=0.4, pause=0.1, grace=8.0, buffer_seconds=5.0), print)
 
 
 class Heard:
