@@ -174,6 +174,7 @@ class Worker:
             except OSError as error:
                 raise WorkerFailed(f"no memory to be shared with a worker process: {error.strerror}") from None
             inherited.callback(page.close)
+            leaving.callback(page.release)
             arguments += ["--deadlines", str(page.descriptor)]
             if options.device_index is not None:
                 arguments += ["--device-index", str(options.device_index)]
