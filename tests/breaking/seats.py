@@ -29,7 +29,7 @@ from tests.processes import held
 
 from .sessions import STEPS, Program
 
-DEADLINE = 120.0
+DEADLINE = 60.0
 """Seconds after which something that must happen is held not to."""
 
 
