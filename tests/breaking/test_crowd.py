@@ -41,14 +41,23 @@ class Heard:
 
     def __init__(self) -> None:
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._ends: list[dict[str, Any]] = []
 
     def __call__(self, client: Client, message: dict[str, Any]) -> None:
         self._messages.put(message)
 
     def all(self, what: str, count: int) -> list[dict[str, Any]]:
-        """The next so many things that are told, all of which must be of one kind."""
-        found = [self._messages.get(timeout=60.0) for _ in range(count)]
-        assert all(message["what"] == what for message in found), found
+        """The next so many things that are told, all of which must be of one kind, but for ends that come between."""
+        found: list[dict[str, Any]] = []
+        if what == "ended":
+            found, self._ends = self._ends, []
+        while len(found) < count:
+            message = self._messages.get(timeout=60.0)
+            if message["what"] == what:
+                found.append(message)
+            else:
+                assert message["what"] == "ended", (found, message)
+                self._ends.append(message)
         return found
 
 
