@@ -29,7 +29,8 @@ from glremote.host.gpus import State
 from glremote.host.serving import NO_TOKENS, LocalHost, environment
 from glremote.protocol.devices import Device, HostReport, decode
 from tests.host.test_gateway import BEARER, TOKEN, Client, Host, eventually, start
-from tests.host.test_looking import Page, get, metrics
+from tests.host.test_looking import Page
+from tests.pages import get, metrics
 
 __all__ = ["start"]
 
