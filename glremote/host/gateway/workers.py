@@ -145,7 +145,7 @@ class Worker:
 
     @classmethod
     async def start(cls, options: Options, owner: str, place: Place, served: Served) -> Worker:
-        """A worker that has its context on a device, and the cache folder of its owner, a token. Raises WorkerFailed."""
+        """A worker that has its context on a device, and the cache folder of its owner, a token; or WorkerFailed."""
         worker = await cls._spawn(options, owner, place, served)
         try:
             async with asyncio.timeout(WORKER_TIMEOUT):
@@ -182,6 +182,7 @@ class Worker:
             except OSError as error:
                 raise WorkerFailed(f"no memory to be shared with a worker process: {error.strerror}") from None
             inherited.callback(page.close)
+            leaving.callback(page.release)
             arguments += ["--deadlines", str(page.descriptor)]
             if served.device is not None:
                 arguments += ["--device-index", str(served.device.index)]
