@@ -22,8 +22,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import platformdirs
-
 from .link.reaching import parsed
 from .link.tls import Trust
 from .protocol.errors import HostsFileError, LinkError
@@ -97,6 +95,8 @@ def default_file() -> Path | None:
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named) if named else None
+    import platformdirs
+
     return platformdirs.user_config_path("glremote", appauthor=False) / "hosts.toml"
 
 
