@@ -52,7 +52,7 @@ given["worker_command"] = tuple(given["worker_command"])
 if "tokens_file" in given:
     given["tokens_file"] = pathlib.Path(given["tokens_file"])
 if "tls" in given:
-    given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
+    given["tls"] = gateway.Certificate(*map(pathlib.Path, given["tls"]))
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
 run(gateway.Options(**given), lambda url: print(url, flush=True))

@@ -362,7 +362,7 @@ def test_a_browser_does_not_get_a_websocket(start: Start, browser: Callable[...,
         "it.onopen = () => said.textContent = 'opened'; it.onerror = () => said.textContent = 'refused';</script>"
     )
     assert ">opened<" not in browser(page.as_uri(), "--dump-dom", "--virtual-time-budget=5000")
-    assert eventually(lambda: [name for name in metrics(host.url) if name.startswith("glremote_refused_total 403")])
+    assert eventually(lambda: metrics(host.url)["glremote_refused_total origin 403"])
 
 
 # --- the log

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import socket
-import ssl
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,8 @@ from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
 from glremote.host.serving import environment
 from glremote.link.links import Bytes, joined
+
+from .certificates import Certificate
 
 log = logging.getLogger("glremote.host")
 
@@ -45,7 +46,7 @@ class Options:
     token: str | None = field(default=None, repr=False)
     """One that is admitted, beside those of the file."""
     tokens_file: Path | None = None
-    tls: ssl.SSLContext | None = None
+    tls: Certificate | None = None
     origins: tuple[str, ...] = ()
     """Of web pages that are admitted, with a token as anybody else."""
     bind: str = "127.0.0.1"
