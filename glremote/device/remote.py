@@ -134,6 +134,7 @@ class RemoteDevice:
         session.disconnect()
         self._session = session
         if not self._resume_over(link, time.monotonic() + GREETING_TIMEOUT):
+            log.warning("%s: the worker let us in and did not answer; everything goes over the websocket", self.host)
             self.road.fall_back()
             self._reconnect(contextlib.nullcontext())
         return session
