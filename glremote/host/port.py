@@ -26,6 +26,8 @@ LARGEST = 32 << 20
 MOST_KINDS = 32
 """So many kinds of faults are counted apart, and the others together."""
 LONGEST_KIND = 60
+LONGEST_TALLY = 1 << 16
+"""Bytes of all that is counted: far more than any has."""
 
 
 class Is(enum.IntEnum):
@@ -70,6 +72,8 @@ class Tally(NamedTuple):
     @classmethod
     def decode(cls, data: Bytes) -> Tally:
         """Raises ValueError: a worker may be what a client has made of it."""
+        if len(data) > LONGEST_TALLY:
+            raise ValueError(f"no tally: {len(data)} bytes")
         try:
             *numbers, faults = json.loads(bytes(data))
             tally = cls._make((*numbers, faults))
@@ -77,6 +81,8 @@ class Tally(NamedTuple):
             raise ValueError(f"no tally: {error}") from None
         if not isinstance(faults, dict) or len(faults) > MOST_KINDS or any(len(kind) > LONGEST_KIND for kind in faults):
             raise ValueError("no tally: faults are counts by kind")
+        if not all(map(str.isprintable, faults)):  # what is none cannot even be shown everywhere
+            raise ValueError("no tally: a kind is text")
         if not all(type(number) is int and 0 <= number < 1 << 63 for number in (*tally[:-1], *faults.values())):
             raise ValueError("no tally: a count is a whole number")
         return tally

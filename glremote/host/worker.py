@@ -65,6 +65,9 @@ QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 TALLY_INTERVAL = 0.25
 """Seconds that are between two words to the gateway of what was done, at least."""
+SPARE_HANDLES = 1 << 20
+"""Handles that may live beside those of as many objects as there may be: of what was never made, since a fault came
+first, as the client learns only then."""
 LONGEST_TEXT = 40_000
 """Bytes of an exception's text that are passed on; compilers can be eloquent, and a message's head has an end."""
 
@@ -94,8 +97,9 @@ class Worker:
         self.session.connected = False
         self.session.writes.shared = False  # until a client comes near
         self.pace = Pace()
-        self.checker = Checker(self.session.reads)
         self.limits = limits or Limits()
+        most = self.limits.objects + SPARE_HANDLES if self.limits.objects else None
+        self.checker = Checker(self.session.reads, most_handles=most)
         self._watchdog = Watchdog(self.limits.buffer_seconds, set_timer)
         port.on_wait, port.on_go = self._watchdog.idle, self._watchdog.busy
         self._make_context = make_context
@@ -195,11 +199,14 @@ class Worker:
         if event is None:
             return
         if event.what is Is.PACKET:
+            self._watchdog.busy()  # a few bytes can have much of the stack copied, and a packet has room for many such
             for message, body in self.session.receive(event.data):
                 if isinstance(message, Buffer):
                     self._buffers.append((message, body))
                     continue
                 if isinstance(message, Hello | Resume):
+                    if self._greeted and self.session.connected and event.near == self.port.near:
+                        raise ProtocolError(f"{type(message).__name__} on a link that carries the session already")
                     self.port.near = event.near
                     self.session.writes.shared |= event.near
                 self._message(message)

@@ -266,7 +266,7 @@ class Gateway:
     def _no_place(self, token: Token | None, request: Request) -> tuple[Why, str] | None:
         assert token is not None
         if names := request.headers.get_all(SESSION_HEADER):
-            return self._cannot_resume(names[0], token)
+            return self._cannot_resume(", ".join(names), token)  # two are none
         if self.draining:
             return Why.GOING_DOWN, "the host is going down, and takes no new sessions"
         if (short := no_descriptors()) is not None:
@@ -322,8 +322,8 @@ class Gateway:
     async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""
         assert connection.request is not None and connection.token is not None
-        if name := connection.request.headers.get(SESSION_HEADER):
-            session = self._sessions.get(name)
+        if SESSION_HEADER in connection.request.headers:
+            session = self._sessions.get(connection.request.headers[SESSION_HEADER])
             if session is None:  # it ended in this moment; coming again, the client is told why
                 return
             await session.resume(connection)

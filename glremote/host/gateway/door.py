@@ -31,8 +31,9 @@ from glremote.link.websocket import TIMING_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .certificates import Certificate
+from .connections import Connection
 from .refusals import Why
-from .sessions import CLOSE_TIMEOUT, Connection
+from .sessions import CLOSE_TIMEOUT
 from .tokens import Token
 
 log = logging.getLogger("glremote.host")
@@ -47,10 +48,13 @@ MOST_OF_AN_ADDRESS = 64
 """So many of them from one address; of IPv6 the first 64 bits are one."""
 BACKLOG = 1024
 """Connections that the system keeps until we take them."""
-MOST_FRAMES = 8
-"""How many websocket frames may wait for a worker before the gateway stops reading from their client."""
+MOST_FRAMES = 2
+"""How many websocket frames may wait for a worker before the gateway stops reading from their client: each may have
+twice the size of a packet."""
 WRITE_LIMIT = (1 << 20, 1 << 18)
 """How many bytes may wait for a client before the gateway stops reading from its worker, and starts again."""
+BLANK_LINE = b"\r\n\r\n"
+"""Behind it a request has nothing but its body, and none that is for us has one."""
 SHORT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 TLS_HELLO = b"\x16"
 """The first byte of whoever speaks TLS; no request of HTTP begins so."""
@@ -62,30 +66,41 @@ Refused = Callable[[Why, "http.HTTPStatus | None"], None]
 
 
 class Visitor(Connection):
-    """A connection, before and after it is admitted."""
+    """A connection, before and after it is let in: until then it may say so much, and no more than one request."""
 
     address = ""
     asked_at = 0.0
     """When its request began to come, at the latest (the event loop's time)."""
     token: Token | None = None
     """What it was admitted with."""
-    said = 0
-    """Bytes, until it is admitted."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As websockets' own, without a task that waits for its request: the door's does."""
-        super(ServerConnection, self).connection_made(transport)
+    why: Why | None = None
+    """It was refused for this while it spoke."""
+    limited = True
+    """It has not been let in."""
+    _said = 0
+    _end = b""  # of what it said
 
     def data_received(self, data: bytes) -> None:
-        """As websockets' own, unless it is too much."""
-        if self.state is State.CONNECTING:
-            self.said += len(data)
-            if self.said > LARGEST_REQUEST:
-                status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-                self.transport.write(response(status, f"a request has at most {LARGEST_REQUEST} bytes"))
-                self.transport.close()
-                return
-        super().data_received(data)
+        """As websockets' own, unless it is too much or too early."""
+        self._said += len(data)
+        if self.limited and self._said > LARGEST_REQUEST:
+            self._refuse(Why.TOO_LARGE, f"a request has at most {LARGEST_REQUEST} bytes")
+        elif self.state is not State.CONNECTING:
+            super().data_received(data)
+        elif self.response is None:
+            said = self._end + data
+            if self.request is not None or 0 <= said.find(BLANK_LINE) < len(said) - len(BLANK_LINE):
+                self._refuse(Why.EARLY, "nothing may follow a request until it is answered")
+            else:
+                self._end = said[-len(BLANK_LINE) :]
+                super(Connection, self).data_received(data)
+
+    def _refuse(self, why: Why, text: str) -> None:
+        self.why = why
+        if self.state is State.CONNECTING and self.response is None:
+            assert why.status is not None
+            self.transport.write(response(why.status, text))
+        self.transport.close()
 
 
 class Door:
@@ -186,8 +201,13 @@ class Door:
         oldest.cancel()
         self._refused(Why.CROWD, None)
 
+    def _let_in(self, connection: Visitor, visit: asyncio.Task[None]) -> None:
+        """It has become its session's."""
+        connection.limited = False
+        self._came_in(connection.address, visit)
+
     def _came_in(self, address: str, visit: asyncio.Task[None]) -> None:
-        """It waits no more: it is admitted, or gone."""
+        """It waits no more: it is let in, or gone."""
         if visits := self._waiting.get(address):
             visits.pop(visit, None)
             if not visits:
@@ -206,9 +226,9 @@ class Door:
                 return
             visit = asyncio.current_task()
             assert visit is not None
-            self._came_in(address, visit)
-            async with connection:
-                await self._connected(connection)
+            connection.let_in = functools.partial(self._let_in, connection, visit)
+            await self._connected(connection)
+            await connection.close()
         except (OSError, EOFError, WebSocketException) as error:  # TLS's and the deadline's are OSErrors
             log.debug("a connection from %s was not opened: %s", address, error)
             if isinstance(error, ssl.SSLError) and connection is None:
@@ -227,8 +247,10 @@ class Door:
     def _count(self, connection: Visitor) -> None:
         """Tell why it became no websocket, unless it did, or `admit` knows."""
         error, answer = connection.protocol.handshake_exc, connection.response
-        if connection.said > LARGEST_REQUEST or isinstance(error, HeaderLineTooLong | TooManyHeaders):
-            self._refused(Why.TOO_LARGE, http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if connection.why is not None:
+            self._refused(connection.why, connection.why.status)
+        elif isinstance(error, HeaderLineTooLong | TooManyHeaders):
+            self._refused(Why.TOO_LARGE, Why.TOO_LARGE.status)
         elif isinstance(error, RequestLineTooLong):
             self._refused(Why.TOO_LARGE, http.HTTPStatus.REQUEST_URI_TOO_LONG)
         elif answer is None:

@@ -20,6 +20,7 @@ class Why(enum.Enum):
     SCHEME = "scheme", _S.FORBIDDEN  # TLS where it is not spoken, or the reverse
     TLS = "tls", None  # it was begun, and nothing came of it
     TOO_LARGE = "too_large", _S.REQUEST_HEADER_FIELDS_TOO_LARGE
+    EARLY = "early", _S.BAD_REQUEST  # it went on before it was answered
     NO_REQUEST = "no_request", None  # what came was not HTTP
     NO_WEBSOCKET = "no_websocket", None  # it was, and no upgrade to a websocket as it must be
     # by what they ask for

@@ -37,6 +37,8 @@ TRIMMING = 60.0
 ROOM = 1 << 16
 """Bytes that are received at once."""
 LONGEST_REASON = 2000
+LINES = 25
+"""Of what a worker writes so many are logged before everybody else has a turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +251,10 @@ class Worker:
         rest = b""
         while data := await self._process.stderr.read(ROOM):
             *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
+            for number, line in enumerate(lines, 1):
                 self._log(line)
+                if not number % LINES:
+                    await asyncio.sleep(0)
             if len(rest) > LONGEST_REASON:
                 self._log(rest)
                 rest = b""
