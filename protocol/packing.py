@@ -12,8 +12,10 @@ Blosc's, which puts the first bytes of all elements side by side, then the secon
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ProtocolError
@@ -96,10 +98,8 @@ class Packer:
         self._keep(entry, data)
 
     def _compress(self, data: Bytes | np.ndarray[Any, Any], width: int) -> bytes:
-        from numcodecs import blosc  # late: it is slow to import, and near nobody needs it
-
         name, level = LEVELS[self.level]
-        return bytes(blosc.compress(_array(data, width), name, level, SHUFFLE))
+        return bytes(_blosc().compress(_array(data, width), name, level, SHUFFLE))
 
     def _base(self, entry: Fresh) -> Kept | None:
         """What of the same subject the receiver still has, whole, until this is applied."""
@@ -142,8 +142,8 @@ def unpack(stack: Stack, message: Packed, body: Bytes) -> None:
 
 def _decompress(body: Bytes, size: int) -> np.ndarray[Any, Any]:
     import numpy as np
-    from numcodecs import blosc
 
+    blosc = _blosc()
     if size > LARGEST_BODY or len(body) < 16 or blosc._cbuffer_sizes(body)[:2] != (size, len(body)):
         raise ProtocolError(f"a body of {len(body)} bytes is not {size} bytes, packed")
     data = np.zeros(size, np.uint8)  # whatever a frame leaves out shows nothing of ours
@@ -180,4 +180,20 @@ def _array(data: Bytes | np.ndarray[Any, Any], width: int) -> np.ndarray[Any, An
 
 def prepare() -> None:
     """Import what packing needs, where there is time for it."""
-    from numcodecs import blosc  # noqa: F401
+    _blosc()
+
+
+@cache
+def _blosc() -> Any:
+    """Imported late: that is slow, and near nobody needs it. It logs what it registers, which is no program's news."""
+    log = logging.getLogger("numcodecs")
+    log.addFilter(_nothing)
+    try:
+        from numcodecs import blosc
+    finally:
+        log.removeFilter(_nothing)
+    return blosc
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG

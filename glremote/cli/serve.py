@@ -9,7 +9,6 @@ import re
 import secrets
 import socket
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
 def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
     """The limits of a session, as they are given."""
-    from glremote.host.limits import Limits, read
+    from glremote.host.limits import Limits
 
     try:
-        return Limits(**read(",".join(given)))  # type: ignore[arg-type]
+        return Limits().changed(",".join(given))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -82,8 +81,9 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     metavar="NAME=VALUE",
     multiple=True,
     callback=read_limits,
-    help="What each session may use: objects, memory, object-bytes, source-bytes (k, m and g are units), "
-    "buffer-seconds, idle-seconds. Can be given again.",
+    help="What each context may use: objects, memory, object-bytes, source-bytes, bytes-per-second (k, m and g are "
+    "units), buffer-seconds, compile-seconds, read-seconds, idle-seconds; 0 is any. A token can have others (`token "
+    "create --limit`). Can be given again.",
 )
 @click.option(
     "--worker-memory",
@@ -166,6 +166,7 @@ def serve(**given: Any) -> None:
 
 def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:
     """The folder for the cache folders, and None for no walls; what the walls cannot hold off is said."""
+    from glremote.host.gateway.caches import for_one_run
     from glremote.host.walls import caches, missing
 
     if not walls:
@@ -177,7 +178,7 @@ def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: 
         return given.absolute()
     if stays:
         return caches()
-    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="glremote-", ignore_cleanup_errors=True)))
+    return stack.enter_context(for_one_run())
 
 
 def _serve(options: gateway.Options, token_is_new: bool, certificate: Path | None) -> None:

@@ -36,6 +36,16 @@ def read_lifetime(ctx: click.Context, option: click.Parameter, text: str | None)
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
+def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str:
+    """The values of --limit, as they are kept."""
+    from glremote.host.limits import tidy
+
+    try:
+        return tidy(",".join(given))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @contextlib.contextmanager
 def _tokens_file(file: Path | None) -> Any:
     from glremote.host.gateway import tokens
@@ -64,10 +74,20 @@ def token() -> None:
 @click.option(
     "--expires", metavar="TIME", callback=read_lifetime, help="After so long, as in 30d or 12h.  [default: never]"
 )
-def create_token(file: Path | None, name: str | None, max_sessions: int | None, expires: float | None) -> None:
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=read_limits,
+    help="What each of its contexts may use, instead of what `serve --limit` says. Can be given again.",
+)
+def create_token(
+    file: Path | None, name: str | None, max_sessions: int | None, expires: float | None, limits: str
+) -> None:
     """Make a token, and print it. It is shown this once."""
     with _tokens_file(file) as tokens:
-        print(tokens.create(name, max_sessions, expires))
+        print(tokens.create(name, max_sessions, expires, limits))
 
 
 @token.command("list")
@@ -75,10 +95,11 @@ def create_token(file: Path | None, name: str | None, max_sessions: int | None, 
 def list_tokens(file: Path | None) -> None:
     """Show what is known of each token, which is not the token itself."""
     with _tokens_file(file) as tokens:
-        rows = [("NAME", "ID", "SESSIONS", "CREATED", "EXPIRES")]
+        rows = [("NAME", "ID", "SESSIONS", "CREATED", "EXPIRES", "LIMITS")]
         for one in tokens.tokens():
             end = "never" if one.expires is None else _date(one.expires) + (" (over)" if one.has_expired() else "")
-            rows.append((one.name, one.id, str(one.max_sessions or "any"), _date(one.created), end))
+            limits = one.limits.replace(",", " ") or "the host's"
+            rows.append((one.name, one.id, str(one.max_sessions or "any"), _date(one.created), end, limits))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -488,7 +488,7 @@ class RemoteDevice:
         A worker that is busy answers late: only a link that breaks or stalls ends it.
         """
         try:
-            tell(link, Resume(self._session.applied))
+            tell(link, Resume(self._session.resuming()))
             while self.lost is None and time.monotonic() < deadline:
                 packets = link.receive(0.2)
                 link.keep_alive()

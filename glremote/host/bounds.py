@@ -82,6 +82,13 @@ def side(length: int) -> int:
     return min(length, LARGEST_SIDE)
 
 
+def indirect(offset: int, count: int, stride: int) -> None:
+    """Commands in a buffer: where they end is computed in unsigned numbers, so one before its begin can come round."""
+    offsets(offset, count, stride, count * stride)
+    if offset < 0 <= offset + count * stride:
+        raise OutOfBounds(f"{count} indirect commands of {stride} bytes from {offset} on begin before their buffer")
+
+
 def vertex_format(text: str) -> None:
     """A vertex format: moderngl sums it up in 32 bits, and divides by that."""
     total = 0

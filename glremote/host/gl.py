@@ -1,7 +1,7 @@
 """Raw OpenGL, for what moderngl has no call for: the one door to it.
 
 Knows: functions by name, through the loader of moderngl's own context. Each method here restores all state that it
-touches, and leaves glGetError as it was. Does not know: commands or handles.
+touches, unless it says so, and leaves glGetError as it was. Does not know: commands or handles.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ TEXTURE_2D_MULTISAMPLE = 0x9100
 
 _DRAW_FRAMEBUFFER = 0x8CA9
 _DRAW_FRAMEBUFFER_BINDING = 0x8CA6
+_READ_FRAMEBUFFER = 0x8CA8
+_READ_FRAMEBUFFER_BINDING = 0x8CAA
+_READ_BUFFER = 0x0C02
+_ATTACHMENT_OBJECT_TYPE = 0x8CD0
 _FRAMEBUFFER_COMPLETE = 0x8CD5
 _COLOR_ATTACHMENT0 = 0x8CE0
 _DEPTH_ATTACHMENT = 0x8D00
@@ -46,6 +50,7 @@ _enum = _name = c_uint32
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glBindBuffer": (None, _enum, _name),
     "glBindFramebuffer": (None, _enum, _name),
+    "glBindVertexArray": (None, _name),
     "glBufferStorage": (None, _enum, c_ssize_t, c_void_p, c_uint32),
     "glBufferSubData": (None, _enum, c_ssize_t, c_ssize_t, c_char_p),
     "glCheckFramebufferStatus": (_enum, _enum),
@@ -111,7 +116,7 @@ class OpenGL:
         elif pending == _INVALID_VALUE:
             self.glClear(_NOTHING)
         elif pending == _INVALID_OPERATION:
-            self.glEndTransformFeedback()  # none is active: moderngl's begins and ends in one call
+            self._cause_invalid_operation()
         elif pending == _INVALID_FRAMEBUFFER_OPERATION:
             with self._drawing():  # to nothing
                 self.glClear(_COLOR_BUFFER_BIT)
@@ -131,6 +136,33 @@ class OpenGL:
                 self._attach(attachment, target, 0)
                 if drawable:
                     return
+
+    def bind_no_vertex_array(self) -> None:
+        """Until moderngl binds the next, as it does for each draw."""
+        self.glBindVertexArray(0)
+
+    def can_copy_colors(self, framebuffer: int) -> bool:
+        """Whether glCopyTexImage2D would find colours in a framebuffer, by OpenGL's name of it.
+
+        Where it would not, its error is left behind: GL_INVALID_OPERATION (OpenGL 4.6, 18.2.1).
+        """
+        bound, buffer, kind = c_int32(), c_int32(), c_int32()
+        self.glGetIntegerv(_READ_FRAMEBUFFER_BINDING, byref(bound))
+        self.glBindFramebuffer(_READ_FRAMEBUFFER, framebuffer)
+        self.glGetIntegerv(_READ_BUFFER, byref(buffer))
+        if not framebuffer:  # whose images are the system's, not attached
+            kind = buffer
+        elif buffer.value:
+            self.glGetFramebufferAttachmentParameteriv(
+                _READ_FRAMEBUFFER, buffer.value, _ATTACHMENT_OBJECT_TYPE, byref(kind)
+            )
+        self.glBindFramebuffer(_READ_FRAMEBUFFER, bound.value)
+        if not kind.value:
+            self._cause_invalid_operation()
+        return bool(kind.value)
+
+    def _cause_invalid_operation(self) -> None:
+        self.glEndTransformFeedback()  # none is active: moderngl's begins and ends in one call
 
     def pixel_buffer(self, size: int) -> PixelBuffer | None:
         """A new buffer that we read while OpenGL has it; None where it cannot be had.

@@ -17,16 +17,22 @@ from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Stack
 
 from . import bounds
+from .deadlines import Deadlines
 from .keeping import Kept
 from .limits import Limits, Usage
 from .making import Making
 from .objects import Image
+from .progress import Progress
 from .readbacks import LEAST, Readbacks
 from .reading import PIECE, Reading
 from .reflecting import reflect
 
 FOR_ROOM = 0.1
 """Seconds for which we wait at a time for a read that is on its way, so that another can be begun."""
+DRAW, GROUPS, COUNT = 20, 12, 4
+"""Bytes of an indirect command for vertices and for work groups, and of a number of commands."""
+ALL = 1 << 32
+"""More commands than a buffer holds: as many as are in it."""
 Part = tuple[int, Callable[[memoryview], Any]]
 """Of an answer: its size in bytes, and what writes them."""
 
@@ -59,16 +65,26 @@ class Interpreter(Making, Reading):
     """Runs commands on one context; what is asked for goes to `answers`.
 
     `overlaps`: the driver goes on while it reads pixels back, so that what follows a read is worth being begun first.
+    `is_gpu`: it is no software renderer.
     """
 
     def __init__(
-        self, context: Any, stack: Stack, answers: Answers, overlaps: bool = False, limits: Limits | None = None
+        self,
+        context: Any,
+        stack: Stack,
+        answers: Answers,
+        overlaps: bool = False,
+        is_gpu: bool = False,
+        limits: Limits | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         super().__init__(context, stack)
         self.answers = answers
         self.usage = Usage(limits or Limits())
+        self.deadlines = deadlines or Deadlines(self.usage.limits)
         self.overlaps = overlaps
         self.readbacks = Readbacks(context, self.gl)
+        self.progress = Progress(self.gl, self.deadlines.buffers, at_work=is_gpu)
 
     def run_buffer(self, start: int) -> None:
         """Run the commands of `buffer` from one on; `at` is the last that was begun. Raises as `run`."""
@@ -117,29 +133,40 @@ class Interpreter(Making, Reading):
             self.images[handle] = Image(extent[0], extent[1], (getattr(command, "dtype", ""),))
 
     def _fetch(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
+        began, on_its_way = self.deadlines.reads.begin(), False
+        try:
+            if command.size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer):
+                on_its_way = self._begin(command, began)
+            if not on_its_way:
+                self._read(command, fetches)
+        finally:
+            if not on_its_way:
+                self.deadlines.reads.end(began)
+
+    def _read(self, command: c.Fetch, fetches: Callable[[Interpreter, Any, memoryview], Any]) -> None:
+        self.progress.catch_up()
         size = command.size
-        if size >= LEAST and self.overlaps and isinstance(command, c.ReadFramebuffer) and self._begin(command):
-            return
         if size <= PIECE:
             parts: Iterable[Part] = ((size, lambda memory: fetches(self, command, memory)),)
         else:
             parts = [(piece.size, partial(fetches, self, piece)) for piece in self.pieces(command)]
         self.answers.data(command.ticket, size, parts, command)
 
-    def _begin(self, command: c.ReadFramebuffer) -> bool:
-        """Whether the read is on its way, since others follow; `deliver` answers it."""
+    def _begin(self, command: c.ReadFramebuffer, began: float) -> bool:
+        """Whether the read is on its way, since others follow; `deliver` answers it, and ends its time."""
         dtypes, at = self.framebuffer(command.framebuffer).dtypes, command.attachment
         if not 0 <= at < len(dtypes) or dtypes[at] != command.dtype:  # a driver may convert otherwise there
             return False
         if not self._is_whole(command) or not self.answers.goes_on(command):
             return False
         try:
-            while not self.readbacks.begin(command, self[command.framebuffer]):
+            while not self.readbacks.begin(command, self[command.framebuffer], began):
                 if not self.readbacks:
                     return False
                 self.deliver(FOR_ROOM)
         except Exception as error:
             self.answers.error(command.ticket, error)
+            self.deadlines.reads.end(began)
         return True
 
     def deliver(self, seconds: float) -> bool:
@@ -152,7 +179,15 @@ class Interpreter(Making, Reading):
         parts = [(len(piece), partial(_copy, piece)) for piece in pieces]
         self.answers.data(found.command.ticket, len(pixels), parts, found.command)
         self.readbacks.done(found)
+        self.deadlines.reads.end(found.began)
         return True
+
+    def make_program(self, k: c.MakeProgram) -> Any:
+        began = self.deadlines.programs.begin()
+        try:
+            return super().make_program(k)
+        finally:
+            self.deadlines.programs.end(began)
 
     def begin_epoch(self) -> None:
         """After a fault: end what was begun and whose end was dropped. The client takes it for ended too."""
@@ -167,6 +202,14 @@ class Interpreter(Making, Reading):
     def end(self, query: Any, end: str) -> None:
         getattr(query, end)()
         self.begun.pop(query, None)
+
+    def finish(self, k: c.Finish) -> None:
+        self.progress.catch_up()
+        self.context.finish()
+
+    def result(self, query: int, of: str) -> Any:
+        self.progress.catch_up()
+        return getattr(self[query], of)
 
     def detected(self, k: c.DetectedFramebuffer) -> tuple[int, int, int]:
         framebuffer = self[k.framebuffer]
@@ -187,8 +230,11 @@ class Interpreter(Making, Reading):
         super().orphan(k)
 
     def copy_framebuffer(self, k: c.CopyFramebuffer) -> None:
+        to_texture = type(self[k.dst]).__name__ != "Framebuffer"
+        if to_texture and not self.gl.can_copy_colors(self.name(k.src)):
+            return  # after its depths were read there are none to be read, and Mesa's drivers die of it
         self.context.copy_framebuffer(self[k.dst], self[k.src])
-        if type(self[k.dst]).__name__ != "Framebuffer":  # a texture is another image then, also of another size
+        if to_texture:  # it is another image then, also of another size
             texture = self.name(k.dst)
             self.no_image(texture)
             self.unsure.update(handle for handle, name in self.names.items() if name == texture)
@@ -211,6 +257,30 @@ class Interpreter(Making, Reading):
         self[k.framebuffer].read_into(
             self[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
         )
+
+    def run_indirect(self, k: c.RunComputeIndirect) -> None:
+        bounds.indirect(k.offset, 1, GROUPS)
+        self[k.program].run_indirect(self[k.buffer], k.offset)
+
+    def render_indirect(self, k: c.RenderIndirect) -> None:
+        bounds.indirect(DRAW * k.first, k.count if k.count >= 0 else ALL, DRAW)
+        self[k.vertex_array].render_indirect(self[k.buffer], k.mode, k.count, k.first)
+
+    def draw_mesh_tasks_indirect(self, k: c.DrawMeshTasksIndirect) -> None:
+        bounds.indirect(k.offset, k.drawcount, k.stride or GROUPS)
+        self[k.program].draw_mesh_tasks_indirect(self[k.buffer], k.offset, k.drawcount, k.stride)
+
+    def draw_mesh_tasks_indirect_count(self, k: c.DrawMeshTasksIndirectCount) -> None:
+        bounds.indirect(k.offset, k.maxdrawcount, k.stride or GROUPS)
+        bounds.indirect(k.drawcount_offset, 1, COUNT)
+        self[k.program].draw_mesh_tasks_indirect_count(
+            self[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
+        )
+
+    def set_index_buffer(self, k: c.VertexArrayIndexBuffer) -> None:
+        if k.vertex_array not in self.indexed:
+            raise bounds.OutOfBounds("a vertex array that was made without indices would read them from no buffer")
+        self[k.vertex_array].index_buffer = self[k.buffer]
 
     def bind_attribute(self, k: c.VertexArrayBind) -> None:
         bounds.vertex_format(k.format)
@@ -235,6 +305,10 @@ class Interpreter(Making, Reading):
     def release(self, k: c.Release) -> None:
         self.unsure.add(k.object)
         self.usage.release(k.object)
+        if self.names.get(k.object) in self.indices:
+            # A buffer that is deleted leaves the vertex array that is bound, which then reads indices from address 0;
+            # others keep it for as long as they are there (OpenGL 4.6, 5.1.2).
+            self.gl.bind_no_vertex_array()
         if (thing := self.get(k.object)) is not None:
             if hasattr(thing, "release"):  # a query and a scope of moderngl's have nothing to release
                 thing.release()
@@ -245,6 +319,7 @@ class Interpreter(Making, Reading):
         for kept in (self, self.names, self.members, self.images, self.failures):
             kept.pop(k.object, None)
         self.unsure.discard(k.object)
+        self.indexed.discard(k.object)
         self.usage.forget(k.object)
 
 
@@ -394,27 +469,17 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.SetStorageBlockBinding: lambda i, k: i.context._set_storage_block_binding(i.name(k.program), k.index, k.binding),
     c.SetUniformHandle: lambda i, k: i.context._set_uniform_handle(i.name(k.program), k.location, k.value),
     c.DrawMeshTasks: lambda i, k: i[k.program].draw_mesh_tasks(k.first, k.count),
-    c.DrawMeshTasksIndirect: _within(
-        lambda i, k: i[k.program].draw_mesh_tasks_indirect(i[k.buffer], k.offset, k.drawcount, k.stride),
-        "offset", "drawcount", "stride",
-    ),
-    c.DrawMeshTasksIndirectCount: _within(
-        lambda i, k: i[k.program].draw_mesh_tasks_indirect_count(
-            i[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
-        ),
-        "offset", "drawcount_offset", "maxdrawcount", "stride",
-    ),
+    c.DrawMeshTasksIndirect: Interpreter.draw_mesh_tasks_indirect,
+    c.DrawMeshTasksIndirectCount: Interpreter.draw_mesh_tasks_indirect_count,
     c.RunCompute: lambda i, k: i[k.program].run(k.x, k.y, k.z),
-    c.RunComputeIndirect: _within(
-        lambda i, k: i[k.program].run_indirect(i[k.buffer], k.offset), "offset"
-    ),
+    c.RunComputeIndirect: Interpreter.run_indirect,
     c.Render: lambda i, k: i[k.vertex_array].render(k.mode, k.vertices, k.first, k.instances),
-    c.RenderIndirect: lambda i, k: i[k.vertex_array].render_indirect(i[k.buffer], k.mode, k.count, k.first),
+    c.RenderIndirect: Interpreter.render_indirect,
     c.Transform: lambda i, k: i[k.vertex_array].transform(
         [i[handle] for handle in k.outputs], k.mode, k.vertices, k.first, k.instances, k.buffer_offset
     ),
     c.VertexArrayBind: Interpreter.bind_attribute,
-    c.VertexArrayIndexBuffer: lambda i, k: setattr(i[k.vertex_array], "index_buffer", i[k.buffer]),
+    c.VertexArrayIndexBuffer: Interpreter.set_index_buffer,
     c.VertexArrayVertices: _set_on("vertex_array", "vertices"),
     c.VertexArrayInstances: _set_on("vertex_array", "instances"),
     c.QueryBegin: lambda i, k: i.begin(i[k.query], "begin", "end"),
@@ -439,7 +504,7 @@ DOES: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
 
 ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.GetError: lambda i, k: i.context.error,
-    c.Finish: lambda i, k: i.context.finish(),
+    c.Finish: Interpreter.finish,
     c.SetLabel: lambda i, k: i.context.set_label(k.identifier, i.name(k.object), k.label),
     c.GetLabel: lambda i, k: i.context.get_label(k.identifier, i.name(k.object)),
     c.PushDebugScope: lambda i, k: i.context.push_debug_scope(k.source, k.id, k.message),
@@ -449,9 +514,9 @@ ASKS: dict[type[c.Command], Callable[[Interpreter, Any], Any]] = {
     c.FramebufferBits: lambda i, k: i[k.framebuffer].bits,
     c.ReflectProgram: Interpreter.reflect_program,
     c.TextureGetHandle: lambda i, k: i[k.texture].get_handle(k.resident),
-    c.QuerySamples: lambda i, k: i[k.query].samples,
-    c.QueryPrimitives: lambda i, k: i[k.query].primitives,
-    c.QueryElapsed: lambda i, k: i[k.query].elapsed,
+    c.QuerySamples: lambda i, k: i.result(k.query, "samples"),
+    c.QueryPrimitives: lambda i, k: i.result(k.query, "primitives"),
+    c.QueryElapsed: lambda i, k: i.result(k.query, "elapsed"),
 }
 
 FETCHES: dict[type[c.Command], Callable[[Interpreter, Any, memoryview], Any]] = {

@@ -1,4 +1,4 @@
-"""What one session may use of its host: objects, memory, sizes, seconds. The host's, never the client's.
+"""What one session may use of its host: objects, memory, sizes, seconds, bytes. The host's, never the client's.
 
 Knows: the limits, and what each Make takes. Does not know: who made what, or what is done to a session that goes past
 one. A session's memory is an estimate: drivers pad, compress and copy as they like, and tell nobody.
@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import signal
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from glremote.protocol import commands as c
 
@@ -25,6 +21,9 @@ SMALL = 1 << 10
 NOTHING_NEW = (c.MakeExternalBuffer, c.MakeExternalTexture, c.MakeDetectedFramebuffer, c.MakeScope, c.KeepCommands)
 """These make nothing in OpenGL."""
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+MOST_SECONDS = 2_000_000
+"""poll(2) waits no longer, which is some 23 days."""
+MOST = 1 << 53
 
 
 class LimitExceeded(Exception):
@@ -48,8 +47,18 @@ class Limits:
     """Bytes of one program's sources."""
     buffer_seconds: float = 60.0
     """Seconds that one command buffer may take, its reads and programs included."""
+    compile_seconds: float = 0.0
+    """Seconds that one program may take to be compiled and linked; what its buffer may take bounds it anyway."""
+    read_seconds: float = 0.0
+    """Seconds that one read may take, with the work that it waits for; what its buffer may take bounds it anyway."""
+    bytes_per_second: int = 0
+    """Bytes that go through the gateway, both ways together; what comes faster waits."""
     idle_seconds: float = 0.0
     """Seconds without a word from its client after which a session ends."""
+
+    def changed(self, text: str) -> Limits:
+        """These, but for what `NAME=VALUE,...` says. Raises ValueError."""
+        return dataclasses.replace(self, **read(text))  # type: ignore[arg-type]
 
     def check(self, name: str, asked: int, what: str) -> None:
         """LimitExceeded where more is asked than the limit of this name."""
@@ -73,11 +82,19 @@ def read(text: str) -> dict[str, int | float]:
             number, unit = number[:-1], number[-1:]
         try:
             found[name] = kinds[name](number) * UNITS[unit]
-            if not (math.isfinite(found[name]) and found[name] >= 0):
+            if not 0 <= found[name] <= (MOST_SECONDS if kinds[name] is float else MOST):
                 raise ValueError
         except ValueError:
             raise ValueError(f"{value.strip()!r} is no value for the limit {item.partition('=')[0].strip()}") from None
     return found
+
+
+def tidy(text: str) -> str:
+    """The same as `NAME=VALUE,...`, each name once and as it is written above; ValueError as from `read`."""
+    read(text)
+    pairs = [item.partition("=") for item in text.split(",") if item]
+    named = {name.strip().replace("_", "-"): value.strip() for name, _, value in pairs}
+    return ",".join(f"{name}={value}" for name, value in named.items())
 
 
 def written(limits: Limits) -> str:
@@ -125,7 +142,7 @@ class Usage:
         """An object is about to have so many bytes. Raises LimitExceeded, and then it has what it had."""
         self.limits.check("object_bytes", size, name)
         total = self.total + size - self._sizes.get(handle, 0)
-        self.limits.check("memory", total, f"{name}, with what there is,")
+        self.limits.check("memory", total, f"{name}, with what there is, by the host's estimate")
         self._sizes[handle] = size
         self.total = total
 
@@ -146,33 +163,3 @@ class Usage:
         """It was not made after all."""
         self.release(handle)
         self.forget(handle)
-
-
-class Watchdog:
-    """Ends this process where a buffer takes too long: also inside of OpenGL, where nothing of Python runs.
-
-    The kernel does it: SIGALRM has its default action in a worker. The timer is set anew when a quarter of it has
-    passed, so a buffer has at least three quarters of its seconds, and to begin one costs next to nothing.
-    """
-
-    def __init__(self, seconds: float, set_timer: Callable[[float], Any]) -> None:
-        self._seconds = seconds
-        self._set_timer = set_timer
-        self._set_at = -math.inf
-
-    def busy(self) -> None:
-        """A buffer begins, or goes on."""
-        if self._seconds and (now := time.monotonic()) - self._set_at > self._seconds / 4:
-            self._set_timer(self._seconds)
-            self._set_at = now
-
-    def idle(self) -> None:
-        """Nothing runs, or we wait for the client."""
-        if self._set_at > -math.inf:
-            self._set_timer(0.0)
-            self._set_at = -math.inf
-
-
-def alarm(seconds: float) -> None:
-    """Have the kernel end this process after so many seconds; 0: no longer."""
-    signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -174,7 +174,11 @@ class Making(Objects):
             bounds.attributes(item.attributes)
         content = tuple((self[item.buffer], item.format, *item.attributes) for item in k.content)
         index = None if k.index_buffer is None else self[k.index_buffer]
-        return self.context.vertex_array(self[k.program], content, index, k.index_element_size)
+        array = self.context.vertex_array(self[k.program], content, index, k.index_element_size)
+        if k.index_buffer is not None:
+            self.indexed.add(k.handle)
+            self.indices.add(self.name(k.index_buffer))
+        return array
 
     def make_scope(self, k: c.MakeScope) -> Any:
         def bound(pairs: Any) -> Any:

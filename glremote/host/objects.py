@@ -60,6 +60,8 @@ class Objects(ByHandle):
         self.framebuffers: dict[int, Image] = {}  # by OpenGL's name, since several objects may have the same
         self.begun: dict[Any, str] = {}  # queries that run, and how each is ended
         self.unsure: set[int] = set()  # what was released, and textures that are as large as the client says
+        self.indexed: set[int] = set()  # vertex arrays with indices
+        self.indices: set[int] = set()  # OpenGL's names of the buffers that have, or had, some array's
         self.unwritten: dict[int, int] = {}  # new buffers, and how many bytes of them were written from the start
         self.failures: dict[int, Exception] = {}  # what making a program or a framebuffer raised, until it is asked for
 

@@ -14,7 +14,6 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from glremote.link.links import ROOM, Bytes, Frames, Link, LinkBroken, joined
@@ -108,8 +107,9 @@ class Port:
 
     def __init__(self, sock: socket.socket, door: Door | None = None) -> None:
         self.near = False
-        self.on_wait: Callable[[], None] = lambda: None
-        """Called where sending waits for whoever reads slowly, and `on_go` behind that."""
+        self.on_wait: Callable[[], float | None] = lambda: None
+        """Called where sending waits for whoever reads slowly, and again after as many seconds as it gives; `on_go`
+        behind that."""
         self.on_go: Callable[[], None] = lambda: None
         self._socket = sock
         self._room = memoryview(bytearray(ROOM))
@@ -119,6 +119,8 @@ class Port:
         self._link: Link | None = None  # the near client's
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
+        self._writable = select.poll()
+        self._writable.register(sock, select.POLLOUT)
         if door is not None:
             self._poll.register(door.socket, select.POLLIN)
 
@@ -128,7 +130,9 @@ class Port:
             if self._link is not None:
                 try:
                     if self._link.send((pieces,)):
-                        self._wait_for(self._link.drain)
+                        while self._link.has_unsent:
+                            self._link.drain(self.on_wait())
+                        self.on_go()
                 except LinkBroken:
                     pass
             return
@@ -139,15 +143,16 @@ class Port:
             raise PortClosed(str(error)) from None
 
     def _send_all(self, piece: memoryview) -> None:
-        with contextlib.suppress(BlockingIOError):
-            piece = piece[self._socket.send(piece, socket.MSG_DONTWAIT) :]
-        if len(piece):
-            self._wait_for(partial(self._socket.sendall, piece))
-
-    def _wait_for(self, sent: Callable[[], None]) -> None:
-        self.on_wait()
-        sent()
-        self.on_go()
+        waited = False
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                piece = piece[self._socket.send(piece, socket.MSG_DONTWAIT) :]
+            if not len(piece):
+                break
+            waited, seconds = True, self.on_wait()
+            self._writable.poll(None if seconds is None else seconds * 1000)
+        if waited:
+            self.on_go()
 
     def receive(self, timeout: float | None = None) -> Event | None:
         """The next frame, or None when none has come in time. Raises PortClosed."""

@@ -26,6 +26,8 @@ class Readback(NamedTuple):
     command: ReadFramebuffer
     buffer: PixelBuffer
     fence: int
+    began: float
+    """See deadlines.py."""
 
     @property
     def pixels(self) -> memoryview:
@@ -48,7 +50,7 @@ class Readbacks:
         """How many are on their way."""
         return len(self._begun)
 
-    def begin(self, command: ReadFramebuffer, framebuffer: Any) -> bool:
+    def begin(self, command: ReadFramebuffer, framebuffer: Any, began: float) -> bool:
         """Begin a read that writes all of its bytes; False while there is no room. Raises what moderngl raises."""
         buffer = self._buffer(command.size)
         if buffer is None:
@@ -59,7 +61,7 @@ class Readbacks:
             whole = self._context.external_buffer(buffer.name, len(buffer.memory))[0]
             k = command
             framebuffer.read_into(whole, k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, 0)
-            self._begun.append(Readback(command, buffer, self._gl.fence()))
+            self._begun.append(Readback(command, buffer, self._gl.fence(), began))
         except Exception:
             self._free.append(buffer)
             raise

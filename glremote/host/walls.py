@@ -17,6 +17,7 @@ import glob
 import hashlib
 import os
 import platform
+import re
 import struct
 import sys
 from collections.abc import Iterable, Iterator
@@ -126,9 +127,14 @@ def _allow(ruleset: int, paths: Iterable[str], access: int) -> None:
 
 
 def _installation() -> Iterator[str]:
-    """Python, and the modules that are imported by now; not the folders they lie in, which may be anybody's."""
+    """Python, what is installed for it, and the modules that are imported by now.
+
+    Not the folders that these lie in, which may be anybody's; but those into which packages were installed, since some
+    are imported later.
+    """
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     yield from prefixes
+    yield from (path for path in sys.path if path and glob.glob(os.path.join(glob.escape(path), "*.dist-info")))
     within = tuple(os.path.join(prefix, "") for prefix in prefixes)
     for name, module in list(sys.modules.items()):
         file = None if "." in name else getattr(module, "__file__", None)
@@ -323,10 +329,18 @@ def caches() -> Path:
     return platformdirs.user_cache_path("glremote", appauthor=False) / "drivers"
 
 
+CACHE_NAME = re.compile(r"token-[0-9a-f]{32}")
+"""Of a token's folder; there must be no doubt, since such folders are removed."""
+
+
+def cache_name(token: str) -> str:
+    """The name of the folder of a token's own."""
+    return "token-" + hashlib.sha256(b"glremote cache\0" + token.encode()).hexdigest()[:32]
+
+
 def cache_folder(parent: Path, token: str) -> Path:
     """The folder of a token's own, below one that is its user's alone; both are made where they are not there."""
-    name = hashlib.sha256(b"glremote cache\0" + token.encode()).hexdigest()[:32]
-    folder = parent / name
+    folder = parent / cache_name(token)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

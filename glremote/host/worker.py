@@ -27,6 +27,7 @@ from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import Ask, Command, Fetch, Free
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import (
+    LARGEST_PACKET,
     VERSION,
     Answer,
     Buffer,
@@ -46,11 +47,13 @@ from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
 from . import walls
+from .deadlines import Deadlines, Page
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
-from .limits import Limits, Watchdog, alarm, read
+from .limits import Limits
 from .near import Door
 from .port import LONGEST_KIND, MOST_KINDS, Event, Is, Port, PortClosed, Tally
+from .progress import SLICE
 from .reading import PART, subject, width
 from .reflecting import examine
 
@@ -65,6 +68,8 @@ QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 TALLY_INTERVAL = 0.25
 """Seconds that are between two words to the gateway of what was done, at least."""
+HELD = 2 * LARGEST_PACKET
+"""Bytes that a packet may wait for in the gateway, where bytes per second are limited: a packet before it, each way."""
 SPARE_HANDLES = 1 << 20
 """Handles that may live beside those of as many objects as there may be: of what was never made, since a fault came
 first, as the client learns only then."""
@@ -85,7 +90,7 @@ class Worker:
         make_context: MakeContext,
         door: Door | None = None,
         limits: Limits | None = None,
-        set_timer: Callable[[float], Any] = lambda seconds: None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self.port = port
         self.name, self.grace, self.key = "", 0.0, b""
@@ -100,8 +105,8 @@ class Worker:
         self.limits = limits or Limits()
         most = self.limits.objects + SPARE_HANDLES if self.limits.objects else None
         self.checker = Checker(self.session.reads, most_handles=most)
-        self._watchdog = Watchdog(self.limits.buffer_seconds, set_timer)
-        port.on_wait, port.on_go = self._watchdog.idle, self._watchdog.busy
+        self._deadlines = deadlines or Deadlines(self.limits)
+        port.on_wait, port.on_go = self._stand, self._deadlines.go_on
         self._make_context = make_context
         self._make(DEFAULT_REQUIRE)
         buffers.prepare()
@@ -122,8 +127,10 @@ class Worker:
         self._require = require
         self.driver: Driver = examine(context, version_code)
         maps = version_code >= 440 or "GL_ARB_buffer_storage" in self.driver.extensions
-        overlaps = maps and not is_software(str(self.driver.info["GL_RENDERER"]))
-        self.interpreter = Interpreter(context, self.session.reads, self, overlaps, self.limits)
+        is_gpu = not is_software(str(self.driver.info["GL_RENDERER"]))
+        self.interpreter = Interpreter(
+            context, self.session.reads, self, maps and is_gpu, is_gpu, self.limits, self._deadlines
+        )
 
     def run(self) -> str:
         """Serve until the session is over; why, "" after a goodbye. Raises PortClosed when the gateway is gone."""
@@ -135,7 +142,7 @@ class Worker:
                     self._deliver_or_take()
                 elif (event := self.port.receive(QUIET)) is not None:
                     self._take(event)
-                else:
+                elif self.interpreter.progress.settled(QUIET / 2):
                     self._rest()
         except ProtocolError as error:
             log.warning("%s", error)
@@ -178,7 +185,7 @@ class Worker:
         """There is nothing to do: tell the gateway what was done, once that may be told, and wait for the client."""
         self.session.acknowledge()
         self._send()
-        self._watchdog.idle()
+        self._deadlines.buffers.idle()
         if self.pace.level and not self.port.near:
             prepare()  # while the client has nothing for us
         if self._tally() != self._told:
@@ -187,11 +194,19 @@ class Worker:
                 self._take(event)
                 return
             self._report()
-        seconds = self.limits.idle_seconds if self._greeted and self.limits.idle_seconds else None
-        event = self.port.receive(seconds)
+        event = self.port.receive(self._patience())
         if event is None:
-            self._over = f"its client was silent for {seconds:g} s, as long as idle-seconds allows here"
+            idle = self.limits.idle_seconds
+            self._over = f"its client was silent for longer than the {idle:g} s that idle-seconds allows here"
         self._take(event)
+
+    def _patience(self) -> float | None:
+        """Seconds that the client may be silent. What the gateway holds back at its rate, the client has said."""
+        limits = self.limits
+        if not (self._greeted and limits.idle_seconds):
+            return None
+        slowed = limits.bytes_per_second and not self.port.near
+        return limits.idle_seconds + (HELD / limits.bytes_per_second if slowed else 0.0)
 
     # --- coming in
 
@@ -199,7 +214,6 @@ class Worker:
         if event is None:
             return
         if event.what is Is.PACKET:
-            self._watchdog.busy()  # a few bytes can have much of the stack copied, and a packet has room for many such
             for message, body in self.session.receive(event.data):
                 if isinstance(message, Buffer):
                     self._buffers.append((message, body))
@@ -227,7 +241,7 @@ class Worker:
             if not self._greeted:
                 self._reply(Refused("session", "this session was never greeted", VERSION))
                 return
-            self._reply(Resumed(self.session.applied))
+            self._reply(Resumed(self.session.resuming()))
             self.session.resume(message.applied)
             self._send()
         elif isinstance(message, Goodbye):
@@ -272,7 +286,7 @@ class Worker:
     def _run_one(self) -> None:
         """Run the next buffer."""
         began = time.perf_counter()
-        self._watchdog.busy()
+        self.interpreter.progress.begin()
         buffer, body = self._buffers.popleft()
         commands = decode(body)
         self.checker.check(commands)
@@ -287,6 +301,7 @@ class Worker:
             else:
                 self._drop(commands[at])
                 at += 1
+        self.interpreter.progress.end()
         while self.interpreter.readbacks and self.interpreter.deliver(0):
             pass
         self.buffers_run += 1
@@ -414,12 +429,21 @@ class Worker:
         self.session.acknowledge()
         self._send()
         began = time.perf_counter()
-        self._watchdog.idle()
-        self._take(self.port.receive(None))
-        self._watchdog.busy()
+        self._take(self.port.receive(self._stand()))
+        self._deadlines.go_on()
         self.pace.waited(time.perf_counter() - began)
         if self._over is not None:
             raise PortClosed("the client said goodbye while an answer was on its way")
+
+    def _stand(self) -> float | None:
+        """We wait for the client, which is no part of what runs: but not before OpenGL has done what it was told.
+
+        After how many seconds that is to be looked at again; None: it need not.
+        """
+        if not self.interpreter.progress.settled(0.0):
+            return SLICE
+        self._deadlines.stand()
+        return None
 
     def _send(self) -> None:
         packets = self.session.packets()
@@ -450,15 +474,15 @@ NO_EGL = (
     "no OpenGL through EGL on this machine: {error}; on Debian or Ubuntu install a driver with "
     "`apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
 )
-
-
+KEPT_OUT = "the walls around a worker keep it from its work: {error}; `glremote serve --no-walls` does without them"
 NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m glremote.host.worker --fd N [--device-index I] [--limits TEXT] [--cache DIR]`: serve one session.
+    """`python -m glremote.host.worker --fd N [--deadlines N] [--device-index I] [--limits TEXT] [--cache DIR]`.
 
-    It comes through an inherited socket. With a cache folder the walls (walls.py) go up before its first byte is read.
+    Serve one session, which comes through an inherited socket; what runs, and since when, is written into memory that
+    was inherited too (deadlines.py). With a cache folder the walls (walls.py) go up before the first byte is read.
     """
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     _die_with_parent()
@@ -474,12 +498,17 @@ def main(arguments: list[str]) -> int:
     door = Door.open(STACK_SIZE)
     port = Port(socket.socket(fileno=int(options["--fd"])), door)
     index = options.get("--device-index")
-    limits = Limits(**read(options.get("--limits", "")))  # type: ignore[arg-type]
+    limits = Limits().changed(options.get("--limits", ""))
+    page = None
+    if "--deadlines" in options:
+        page = Page(int(options["--deadlines"]))
+        page.close()
     make = partial(make_context, device_index=None if index is None else int(index))
     try:
-        worker = Worker(port, make, door, limits, alarm)
+        worker = Worker(port, make, door, limits, Deadlines(limits, page))
     except Exception as error:
-        print(NO_EGL.format(error=error), file=sys.stderr, flush=True)
+        why = KEPT_OUT if cache is not None and isinstance(error, PermissionError) else NO_EGL
+        print(why.format(error=error), file=sys.stderr, flush=True)
         port.close()
         return 3
     if cache is not None:

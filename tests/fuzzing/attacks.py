@@ -21,6 +21,7 @@ VERTEX = (
     b"#version 330\nin vec4 at;\nuniform mat4 m;\nuniform float f[4];\n"
     b"void main() { gl_Position = m * at * f[1]; }"
 )
+COMPUTE = b"#version 430\nlayout(local_size_x=1) in; void main() {}"
 SOURCES = (VERTEX, None, None, None, None, None, None, None)
 
 A_BUFFER = c.MakeBuffer(BUFFER, None, 64, False)
@@ -39,7 +40,16 @@ def _write(viewport: tuple[int, int, int, int], size: int) -> Sequence[c.Command
 
 def _vertices(text: str, rows: int = 1) -> Sequence[c.Command]:
     content = (c.VertexContent(BUFFER, text, (c.VertexAttribute(0, rows, FLOAT),)),)
-    return A_BUFFER, A_PROGRAM, c.MakeVertexArray(ARRAY, PROGRAM, content, None, 4)
+    target = *A_TARGET, c.FramebufferUse(TARGET)
+    return A_BUFFER, *target, A_PROGRAM, c.MakeVertexArray(ARRAY, PROGRAM, content, None, 4)
+
+
+def _indexed() -> Sequence[c.Command]:
+    """A vertex array with indices, which was drawn, so that it is bound."""
+    *before, array = _vertices("4f")
+    assert isinstance(array, c.MakeVertexArray)
+    array = c.MakeVertexArray(ARRAY, PROGRAM, array.content, 20, 4)
+    return *before, c.MakeBuffer(20, None, 64, False), array, c.Render(ARRAY, 4, 3, 0, 1)
 
 
 def _grown_by_an_alias() -> Sequence[c.Command]:
@@ -51,6 +61,18 @@ def _grown_by_an_alias() -> Sequence[c.Command]:
         c.MakeExternalTexture(ALIAS, TEXTURE, (64, 64), 4, 0, "f1"),
         c.CopyFramebuffer(ALIAS, TARGET),
         c.ReadTexture(1, 64, TEXTURE, 0, 1),
+    )
+
+
+def _colors_after_depths() -> Sequence[c.Command]:
+    """What moderngl reads depths with leaves the framebuffer without colours to be read."""
+    return (
+        A_TEXTURE,
+        c.MakeDepthTexture(20, (4, 4), None, 0, 4),
+        c.MakeFramebuffer(TARGET, (TEXTURE,), 20),
+        c.ReadFramebuffer(1, 64, TARGET, (0, 0, 4, 4), 1, -1, 1, False, "f4"),
+        c.CopyFramebuffer(TEXTURE, TARGET),
+        c.ReadTexture(2, 64, TEXTURE, 0, 1),
     )
 
 
@@ -91,11 +113,20 @@ ATTACKS: dict[str, Callable[[], Sequence[c.Command]]] = {
         A_TEXTURE, c.MakeExternalTexture(ALIAS, TEXTURE, (4, 4), 1 << 20, 0, "f1"),
     ),
     "a texture grown under another name": _grown_by_an_alias,
+    "colours of a framebuffer whose depths were read": _colors_after_depths,
+    "colours of the default framebuffer whose depths were read": lambda: (
+        A_TEXTURE, c.ReadFramebuffer(1, 64, c.DEFAULT_FRAMEBUFFER, (0, 0, 4, 4), 1, -1, 1, False, "f4"),
+        c.CopyFramebuffer(TEXTURE, c.DEFAULT_FRAMEBUFFER), c.ReadTexture(2, 64, TEXTURE, 0, 1),
+    ),
+    "colours of a framebuffer without any": lambda: (
+        A_TEXTURE, c.MakeEmptyFramebuffer(TARGET, (4, 4), 1, 0), c.CopyFramebuffer(TEXTURE, TARGET),
+        c.ReadTexture(1, 64, TEXTURE, 0, 1),
+    ),
     "rows that are aligned to nothing": lambda: (c.MakeTexture(TEXTURE, (4, 4), 4, None, 0, 0, "f1", 0),),
     "rows of depths that are aligned to nothing": lambda: (c.MakeDepthTexture(TEXTURE, (4, 4), Span(0, 64), 0, 0),),
     "a texture larger than memory": lambda: (c.MakeTexture3D(TEXTURE, (BIG, BIG, BIG), 4, None, 1, "f4"),),
     "an index buffer read before its begin": lambda: (
-        *_vertices("4f"), c.VertexArrayIndexBuffer(ARRAY, BUFFER), c.Render(ARRAY, 4, 1 << 10, -(1 << 30), 1),
+        *_indexed(), c.Render(ARRAY, 4, 1 << 10, -(1 << 30), 1),
     ),
     "vertices before the begin of a buffer": lambda: (
         *_vertices("4f"), c.VertexArrayBind(ARRAY, 0, "f", BUFFER, "4f", -(1 << 40), 16, 0, False),
@@ -103,6 +134,19 @@ ATTACKS: dict[str, Callable[[], Sequence[c.Command]]] = {
     ),
     "draws from behind an indirect buffer": lambda: (
         *_vertices("4f"), c.RenderIndirect(ARRAY, BUFFER, 4, (1 << 31) - 1, -1),
+    ),
+    "draws that begin before their buffer": lambda: (*_vertices("4f"), c.RenderIndirect(ARRAY, BUFFER, 4, 32, -31)),
+    "all draws from before their buffer": lambda: (*_vertices("4f"), c.RenderIndirect(ARRAY, BUFFER, 4, -1, -1)),
+    "work groups that begin before their buffer": lambda: (
+        A_BUFFER, c.MakeProgram(PROGRAM, (*SOURCES[1:6], COMPUTE, None, None), (), {}, True),
+        c.RunComputeIndirect(PROGRAM, BUFFER, -8),
+    ),
+    "indices of a buffer that is released": lambda: (*_indexed(), c.Release(20), c.Render(ARRAY, 4, 3, 0, 1)),
+    "indices of a buffer that is released by another name": lambda: (
+        *_indexed(), c.MakeExternalBuffer(ALIAS, 20, 64), c.Release(ALIAS), c.Render(ARRAY, 4, 3, 0, 1),
+    ),
+    "indices that an array was not made with": lambda: (
+        *_vertices("4f"), c.VertexArrayIndexBuffer(ARRAY, BUFFER), c.Render(ARRAY, 4, 3, 0, 1),
     ),
     "a scissor where 32 bits end": lambda: (
         *A_TARGET, c.FramebufferClear(TARGET, 1.0, 0.0, 0.0, 1.0, 1.0, ((1 << 31) - 4, 0, 8, 8)),

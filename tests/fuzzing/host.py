@@ -28,6 +28,7 @@ class Host:
         self.stack = Stack(STACK_SIZE)
         self.stack.apply(0, bytes((0, 0, 0, 1)) * (STACK_SIZE // 4))  # small numbers, and nothing else
         self.context, _ = make_context(430)
+        self.default = self.context.fbo
         self.begin()
 
     def begin(self) -> None:
@@ -60,6 +61,8 @@ class Host:
         for handle in list(self.interpreter):
             if handle != c.DEFAULT_FRAMEBUFFER:
                 self.interpreter.release(c.Release(handle))
+        self.context.fbo = self.default
+        self.context.fbo.use()
         self.context.clear_errors()
 
     def finish(self) -> None:

@@ -17,11 +17,15 @@ from .attacks import ATTACKS
 DEADLINE = 90.0
 PASSES = {
     "a texture grown under another name": "64 bytes",
+    "indices of a buffer that is released": "nothing",
+    "indices of a buffer that is released by another name": "nothing",
+    "colours of a framebuffer whose depths were read": "64 bytes",
+    "colours of the default framebuffer whose depths were read": "64 bytes",
+    "colours of a framebuffer without any": "64 bytes",
     # what OpenGL itself refuses, or keeps within its buffers
     "a texture larger than memory": "nothing",
     "an index buffer read before its begin": "nothing",
     "vertices before the begin of a buffer": "nothing",
-    "draws from behind an indirect buffer": "nothing",
     "a scissor where 32 bits end": "nothing",
     "texels into a buffer from before its begin": "nothing",
 }

@@ -133,7 +133,7 @@ def test_workers_that_flood_take_nobody_s_turn(start: Start, what: bytes) -> Non
             assert client.ask(b"in") == b"in"
             client.say(b"many " + what)
             client.link.socket.setblocking(True)
-            reader = subprocess.Popen(["cat"], stdin=client.link.socket, stdout=subprocess.DEVNULL)
+            reader = subprocess.Popen(["cat"], stdin=client.link.fileno(), stdout=subprocess.DEVNULL)
             stack.callback(reader.wait)
             stack.callback(reader.kill)
         began = time.monotonic()

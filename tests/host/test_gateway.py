@@ -42,6 +42,7 @@ GATEWAY = """
 import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
 from glremote.host.gateway import door, looking, sessions, workers
+from glremote.host.limits import Limits
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
@@ -49,8 +50,10 @@ for name, value in given.pop("constants").items():
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
-if "tokens_file" in given:
-    given["tokens_file"] = pathlib.Path(given["tokens_file"])
+for name in {"tokens_file", "cache"} & given.keys():
+    given[name] = pathlib.Path(given[name])
+if "limits" in given:
+    given["limits"] = Limits().changed(given["limits"])
 if "tls" in given:
     given["tls"] = gateway.Certificate(*map(pathlib.Path, given["tls"]))
 loop = given.pop("loop")
@@ -127,6 +130,9 @@ while True:
     elif word == b"busy":
         while not os.path.exists(rest):
             time.sleep(0.01)
+    elif word == b"hold":
+        held = [b"x" * (1 << 20) for _ in range(int(rest))]
+        send(PACKET, b"held")
     elif word == b"note":
         note = rest.decode()
         send(PACKET, b"noted")

@@ -13,6 +13,7 @@ import pytest
 
 import glremote
 from glremote.host import readbacks
+from glremote.host.deadlines import Several
 from glremote.host.gl import OpenGL
 from glremote.host.inprocess import InProcessHost
 from glremote.host.worker import Worker
@@ -46,9 +47,9 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     begin = readbacks.Readbacks.begin
 
-    def counted(self: Any, command: Any, framebuffer: Any) -> bool:
+    def counted(self: Any, command: Any, framebuffer: Any, due: float) -> bool:
         sizes.append(command.size)
-        return begin(self, command, framebuffer)
+        return begin(self, command, framebuffer, due)
 
     monkeypatch.setattr(readbacks.Readbacks, "begin", counted)
     monkeypatch.setattr(readbacks, "LEAST", 64)
@@ -147,6 +148,22 @@ def test_more_than_there_is_room_for(
     held = worker.interpreter.readbacks
     assert len(held) == 0
     assert sum(len(buffer.memory) for buffer in held._free) == held._size <= readbacks.MOST
+
+
+def test_the_time_of_a_read_goes_on_until_it_is_answered(
+    remote: moderngl.Context, workers: list[Worker], begun: list[int]
+) -> None:
+    told: list[float] = []
+    (worker,) = workers
+    worker.interpreter.deadlines.reads = reads = Several(True, told.append)
+    fbo = remote.framebuffer([remote.texture(SIZE, 4)])
+    before = len(told)
+    images = in_one_buffer(remote, lambda: [glremote.read_async(fbo, components=n) for n in (4, 2, 3, 4)])
+    assert len(images) == len(begun) == 4
+    assert told[before] > 0
+    assert (told[-1], reads._began) == (0.0, [])
+    assert len(fbo.read(components=4)) == len(images[0])
+    assert (told[-1], reads._began) == (0.0, [])
 
 
 def test_what_is_released_behind_a_read_does_not_reach_it(remote: moderngl.Context, begun: list[int]) -> None:

@@ -241,6 +241,20 @@ def test_what_a_session_needs_goes_on(tmp_path: Path) -> None:
     assert list(cache.glob("o*")) == []
 
 
+def test_what_is_installed_beside_python_is_imported_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `pip install --target` installs it; a folder on the path that nothing was installed into stays closed."""
+    for folder, module in ("site", "installed"), ("home", "private"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{module}.py").write_text("")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    (tmp_path / "site" / "installed-1.0.dist-info").mkdir()
+    cache = walls.cache_folder(tmp_path, "a token")
+    tried = {name: f"__import__('{name}').__name__" for name in ("installed", "private")}
+    got = within(cache, tried | {"read": "Path(given['file']).read_text()"}, file=str(tmp_path / "home/private.py"))
+    refused = ["PermissionError", errno.EACCES]
+    assert got == {"installed": ["done", "'installed'"], "private": refused, "read": refused}
+
+
 def test_walls_that_cannot_be_put_up_are_an_error_that_says_so(tmp_path: Path) -> None:
     """Landlock would not hold for a thread that has begun."""
     program = (
@@ -369,7 +383,7 @@ def test_a_driver_keeps_its_code_in_the_tokens_folder(tmp_path: Path) -> None:
         picture(ctx)
         ctx.release()
         folder = walls.cache_folder(tmp_path / "caches", digest(host.token))
-    assert list((tmp_path / "caches").iterdir()) == [folder]
+    assert list((tmp_path / "caches").glob("token-*")) == [folder]
     assert any(path.is_file() for path in folder.rglob("*"))
 
 

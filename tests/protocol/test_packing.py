@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glremote.host.serving import environment
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import LARGEST_BODY, Packed, Patch
 from glremote.protocol.packing import Packer, checksum, unpack
@@ -166,3 +169,10 @@ def test_damaged_bodies_are_refused_or_are_something(data: st.DataObject) -> Non
     with contextlib.suppress(ProtocolError):
         unpack(stack, Packed(1, 0, 4096, None, 0), bytes(body))
     assert bytes(stack.memory[4096:]) == bytes(4096)
+
+
+def test_nothing_is_logged_of_what_is_imported() -> None:
+    """A program that shows everything that is logged sees no more for our sake."""
+    code = "import logging; logging.basicConfig(level=0); from glremote.protocol.packing import prepare; prepare()"
+    done = subprocess.run([sys.executable, "-P", "-c", code], env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -342,6 +342,21 @@ def test_copies_of_framebuffers(ctx: moderngl.Context) -> None:
     assert ctx.error == "GL_NO_ERROR"
 
 
+def test_colors_cannot_be_copied_after_depths_were_read(near_by: moderngl.Context) -> None:
+    """As OpenGL says it: moderngl reads depths with no buffer for colours. Plainly, Mesa's drivers die of it."""
+    texture, target = near_by.texture((4, 4), 4), near_by.texture((4, 4), 4, b"\x11" * 64)
+    source = near_by.framebuffer(texture, near_by.depth_texture((4, 4)))
+    source.clear(1.0, 1.0, 1.0, 1.0, 0.5)
+    source.read(attachment=-1, dtype="f4")
+    near_by.copy_framebuffer(target, source)
+    assert near_by.error == "GL_INVALID_OPERATION"
+    assert target.read() == b"\x11" * 64
+    source.read(attachment=0)
+    near_by.copy_framebuffer(target, source)
+    assert near_by.error == "GL_NO_ERROR"
+    assert target.read() == b"\xff" * 64
+
+
 WRONG_COPIES: tuple[tuple[type[Exception], str, Callable[[Any, Any], Any]], ...] = (
     (Error, "Destination and source framebuffers have different number of color attachments!",
      lambda x, f: x.copy_framebuffer(x.framebuffer([x.texture((4, 4), 4)] * 2), f)),

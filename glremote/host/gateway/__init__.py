@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import http
 import itertools
 import logging
@@ -22,13 +23,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
+from glremote.host.limits import Limits
 from glremote.link.websocket import PATH, SESSION_HEADER
 
+from . import cgroups
+from .caches import Caches
 from .certificates import Certificate
 from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
@@ -36,7 +41,8 @@ from .looking import PAGES, Looking, is_loopback, no_descriptors
 from .refusals import Why
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
-from .workers import Options, Worker, WorkerFailed
+from .watching import Watch
+from .workers import Options, Place, Worker, WorkerFailed
 
 __all__ = ["Certificate", "Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve"]
 
@@ -65,7 +71,9 @@ class Gateway:
         self._owner = ""  # the token that began a session last
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
-        self._watching: asyncio.Task[None] | None = None  # the file of tokens
+        self._watch = Watch()
+        self._watching: list[asyncio.Task[None]] = []  # the tokens, and the workers
+        self._place = Place(None if options.cache is None else Caches(options.cache))
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
         self._warm: deque[tuple[str, asyncio.Task[Worker]]] = deque()  # each for the sessions of one token, by digest
@@ -81,16 +89,20 @@ class Gateway:
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
         self._owner = next((token.digest for token in self._tokens()), "")
+        groups, how = cgroups.begin()
+        self._place = replace(self._place, groups=groups)
+        if self._place.caches is not None:
+            await asyncio.to_thread(self._place.caches.open)
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
-        if self._file is not None:
-            self._watching = asyncio.create_task(self._look_at_tokens())
+        self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
         self._warm_up()
         if self._warm:
             _, first = self._warm[0]
             await asyncio.wait((first,))
             if not first.cancelled() and (error := first.exception()) is not None:
                 raise error
+        log.info("%s", how)
         scheme = "ws" if self.options.tls is None else "wss"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
@@ -98,8 +110,8 @@ class Gateway:
         """Stop accepting, tell every client, end every worker."""
         self._closing = True
         self._door.close()
-        if self._watching is not None:
-            self._watching.cancel()
+        for watching in self._watching:
+            watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
         warm = [starting for _, starting in self._warm]
@@ -108,6 +120,9 @@ class Gateway:
         started = await asyncio.gather(*warm, return_exceptions=True)
         ending = [worker.end() for worker in started if isinstance(worker, Worker)]
         await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
+        await self._watch.ended()
+        if self._place.groups is not None:
+            self._place.groups.close()
 
     async def drain(self, seconds: float) -> None:
         """Take no new sessions, tell those that are there, and give them so many seconds."""
@@ -155,33 +170,36 @@ class Gateway:
 
     # --- workers
 
-    async def _start_worker(self, owner: str) -> Worker:
+    async def _start_worker(self, owner: str, limits: Limits | None = None) -> Worker:
+        options = dataclasses.replace(self.options, limits=limits or self._limits_of(owner))
         try:
-            worker = await Worker.start(self.options, owner)
+            worker = await Worker.start(options, owner, self._place)
         except WorkerFailed as error:
             self._no_worker = time.monotonic(), str(error)
             raise
         self._no_worker = None
         self.renderer = worker.renderer
+        self._watch.add(worker)
         return worker
 
     async def take_worker(self, token: Token) -> Worker:
         """A worker for a session of this token; another one is started in its place. Raises WorkerFailed.
 
-        A worker has the cache folder of one token, which its walls let it write to before its session is known; so one
-        is warm for whoever came last.
+        A worker has the cache folder of one token, which its walls let it write to before its session is known, and
+        that token's limits; so one is warm for whoever came last.
         """
         self._owner = owner = token.digest
+        limits = self.options.limits.changed(token.limits)
         worker = None
         while worker is None and (found := next((warm for warm in self._warm if warm[0] == owner), None)):
             self._warm.remove(found)
             with contextlib.suppress(WorkerFailed):  # the next attempt may succeed, or tells why not
                 worker = await found[1]
-            if worker is not None and not worker.alive:
+            if worker is not None and not (worker.alive and worker.limits == limits):
                 await worker.end()
                 worker = None
         if worker is None:
-            worker = await self._start_worker(owner)
+            worker = await self._start_worker(owner, limits)
             if len(self._warm) == self.options.warm > 0:  # all for others
                 self._keep(asyncio.create_task(_end_when_started(self._warm.popleft()[1])))
         if self._warm:
@@ -189,6 +207,13 @@ class Gateway:
         else:
             self._warm_up()
         return worker
+
+    def _limits_of(self, owner: str) -> Limits:
+        """Of a warm worker of a token: the host's, but for those that are the token's own, as far as is known now."""
+        with contextlib.suppress(TokensError):
+            own = {token.digest: token.limits for token in self._tokens()}
+            return self.options.limits.changed(own.get(owner, ""))
+        return self.options.limits
 
     def _warm_up(self) -> None:
         while len(self._warm) < self.options.warm and not (self._closing or self.draining):
@@ -286,7 +311,8 @@ class Gateway:
         place away."""
         theirs = [session for session in self._sessions.values() if session.token.digest == token.digest]
         if token.max_sessions is not None and len(theirs) >= token.max_sessions:
-            full = f"all {token.max_sessions} of the token {token.name} are in use; release a context"
+            most = token.max_sessions
+            full = f"all {most} of the token {token.name} are in use, which is its --max-sessions; release a context"
         elif len(self._sessions) >= self.options.max_sessions:
             most = self.options.max_sessions
             full = f"all {most} are in use; release a context, or serve with a greater --max-sessions"
@@ -301,23 +327,40 @@ class Gateway:
         return None
 
     async def _look_at_tokens(self) -> None:
-        """End the sessions whose token was revoked or has expired."""
+        """End the sessions whose token was revoked or has expired, and keep nothing of tokens that are gone."""
         complained = False
+        settled: list[str] | None = None  # the tokens for which there is nothing to be removed
         while True:
-            await asyncio.sleep(TOKENS_INTERVAL)
             try:
-                known = {token.digest for token in self._tokens()}
+                tokens = self._tokens()
             except TokensError as error:  # nobody is admitted until they can be read; who is here stays
                 if not complained:
                     log.error("%s", error)
                 complained = True
-                continue
-            complained = False
-            for session in list(self._sessions.values()):
-                if session.token.digest not in known:
-                    session.end(f"its token, {session.token.name}, was revoked")
-                elif session.token.has_expired():
-                    session.end(f"its token, {session.token.name}, has expired")
+            else:
+                complained = False
+                known = [token.digest for token in tokens]
+                for session in list(self._sessions.values()):
+                    if session.token.digest not in known:
+                        session.end(f"its token, {session.token.name}, was revoked")
+                    elif session.token.has_expired():
+                        session.end(f"its token, {session.token.name}, has expired")
+                if known != settled and await self._forget_all_but(known):
+                    settled = known
+            await asyncio.sleep(TOKENS_INTERVAL)
+
+    async def _forget_all_but(self, known: list[str]) -> bool:
+        """Keep no warm worker and no cache folder of tokens that are gone; whether there is none any more."""
+        if self._owner not in known:
+            self._owner = next(iter(known), "")
+        kept = {*known, self._owner}
+        if gone := [warm for warm in self._warm if warm[0] not in kept]:
+            for warm in gone:
+                self._warm.remove(warm)
+                self._keep(asyncio.create_task(_end_when_started(warm[1])))
+            self._warm_up()
+        caches = self._place.caches
+        return caches is None or await asyncio.to_thread(caches.clear, kept)
 
     async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""

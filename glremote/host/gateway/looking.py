@@ -379,7 +379,8 @@ def _row(session: Session, now: float) -> str:
         "Data down": size(tally.data_down),
         "Faults": f"{faults:,}",
     }
-    title = html.escape(f"over the websocket {size(session.bytes_up)} up, {size(session.bytes_down)} down")
+    own = f"; its token's limits: {session.token.limits}" if session.token.limits else ""
+    title = html.escape(f"over the websocket {size(session.bytes_up)} up, {size(session.bytes_down)} down{own}")
     numbers = {"Age", "Buffers", "Commands", "Data up", "Data down", "Faults"}
     data = "".join(
         f'<td data-name="{name}"{" class=number" if name in numbers else ""}>{html.escape(text)}'

@@ -4,7 +4,8 @@ Knows: websockets, and when a client that is gone is given up. Does not know: wh
 of all messages it writes only Lost and Notice itself, and those by which whoever comes back proves that the session is
 theirs. That is done here, and not by the worker which greeted them, because a connection must not take the place of
 another before, and because a worker may be busy for long. Each side is read only when what was read before is handed
-over, so whoever does not read makes the other stop writing, and nothing gathers here.
+over, so whoever does not read makes the other stop writing, and nothing gathers here. A session that goes past its
+bytes-per-second is read later: see throttle.py.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from glremote.host.port import Is, PortClosed, Tally
+from glremote.link.links import Bytes
 from glremote.link.websocket import KEEPALIVE
 from glremote.protocol import proof
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import VERSION, Challenge, Lost, Notice, Proof, Refused, decode, encode
 
 from .connections import PORTION, Connection
+from .throttle import Throttle
 from .tokens import Token
 from .workers import LONGEST_REASON, Worker, WorkerFailed
 
@@ -72,6 +75,9 @@ class Session:
         self._attached = False  # the worker was told of a connection
         self._known = False  # a client can know the session's name, and come back
         self._reading_since: float | None = None  # nothing has come up since then, though we would take it
+        self._throttle = Throttle(gateway.options.limits.changed(token.limits).bytes_per_second)
+        self._void = asyncio.Event()  # what waits for its time belongs to a connection that was replaced
+        self._telling: asyncio.Task[None] | None = None  # the client, that it is slowed down
 
     def end(self, reason: str) -> None:
         """End the session, unless it is ending already."""
@@ -117,6 +123,7 @@ class Session:
             log.exception("%s: the gateway failed", self.label, extra={"session": self.label})
             reason = f"the gateway failed: {error!r}"
         self._reason = reason = reason[:LONGEST_REASON]
+        self._void.set()
         self._gateway.forget(self, reason)  # nobody comes back to it now
         if self._expiry is not None:
             self._expiry.cancel()
@@ -144,9 +151,7 @@ class Session:
                 # A packet for a connection that is gone is dropped: the session's core sends it again.
                 if what is Is.PACKET and self.connection is not None:
                     self._known = True
-                    self.bytes_down += len(data)
-                    with contextlib.suppress(ConnectionClosed):
-                        await self.connection.send(data)
+                    await self._send_down(data)
                 elif what is Is.TALLY:
                     self.tally = Tally.decode(data)
         except ValueError as error:
@@ -154,6 +159,33 @@ class Session:
             return f"the worker broke its protocol: {error}"
         except PortClosed:
             return await worker.end()
+
+    async def _send_down(self, packet: Bytes) -> None:
+        connection = self.connection
+        await self._keep_to_rate(len(packet))
+        if connection is not None and self.connection is connection:
+            self.bytes_down += len(packet)
+            with contextlib.suppress(ConnectionClosed):
+                await connection.send(packet)
+
+    async def _keep_to_rate(self, size: int) -> None:
+        """Wait until a packet may go, and take it for gone; or until its connection is replaced, and the packet void.
+
+        Meanwhile the client is pinged as ever, and its own pings are not missed: we do not read.
+        """
+        void = self._void
+        async with self._throttle.turn:
+            while not void.is_set() and (wait := self._throttle.wait()):
+                if self._telling is None and self._known:
+                    rate = f"{self._throttle.rate:,} bytes a second"
+                    text = f"the host limits this context to {rate} (bytes-per-second): it goes on, more slowly"
+                    self._telling = asyncio.create_task(self.tell(text))
+                    log.info("%s is slowed down to %s", self.label, rate, extra={"session": self.label})
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await void.wait()
+            if not void.is_set():
+                self._throttle.take(size)
 
     async def _part(self, reason: str) -> None:
         """Tell the client why, if there is anything to tell, and close its connection."""
@@ -192,6 +224,8 @@ class Session:
         """Be this connection's session, in place of an older one's, and carry what its client sends."""
         connection.let_in()
         older, self.connection = self.connection, connection
+        self._void.set()
+        self._void = asyncio.Event()
         self.peer = _address(connection)
         if self._expiry is not None:
             self._expiry.cancel()
@@ -223,6 +257,8 @@ class Session:
             self._reading_since = None
 
     async def _send_up(self, connection: Connection, packet: bytes) -> None:
+        if self.connection is connection:
+            await self._keep_to_rate(len(packet))
         worker = self._living_worker()
         async with worker.lock:
             if self.connection is connection:

@@ -1,4 +1,4 @@
-"""Tokens: who may come in, with how many sessions, until when; kept hashed in one file of the host's user.
+"""Tokens: who may come in, with how many sessions and what limits, until when; kept hashed in one file of the user's.
 
 Knows: the file (JSON, mode 0600, replaced whole), hashes, and how often an address may be wrong. Does not know:
 websockets or sessions.
@@ -24,6 +24,8 @@ from typing import Any
 
 import platformdirs
 
+from glremote.host import limits as of_sessions
+
 VARIABLE = "GLREMOTE_TOKENS"
 """The environment variable that names the file; where it is set and empty there is none."""
 TOKEN_BYTES = 24
@@ -31,8 +33,10 @@ TOKEN_BYTES = 24
 ID_LENGTH = 8
 """Digits of a token's hash that name it in a list."""
 LONGEST_NAME = 64
-VERSION = 1
-"""Of the file's form."""
+VERSION = 2
+"""Of the file's form, as it is written."""
+VERSIONS = (1, VERSION)
+"""That are read; of the first no token had limits."""
 WRONG_TOKENS = 10
 """So many wrong tokens in a row an address is answered at once ..."""
 WRONG_TOKEN_INTERVAL = 3.0
@@ -56,6 +60,8 @@ class Token:
     """How many sessions it may have at a time; None: as many as the host has."""
     created: float = 0.0
     expires: float | None = None
+    limits: str = ""
+    """What each of its sessions may use, where it is not what the host says (limits.read)."""
 
     @property
     def id(self) -> str:
@@ -112,11 +118,17 @@ class TokensFile:
             raise TokensError(f"the tokens in {self.path} cannot be read: {error}") from None
         return self._tokens
 
-    def create(self, name: str | None = None, max_sessions: int | None = None, lifetime: float | None = None) -> str:
+    def create(
+        self,
+        name: str | None = None,
+        max_sessions: int | None = None,
+        lifetime: float | None = None,
+        limits: str = "",
+    ) -> str:
         """Make a token, which nobody is ever told again. `lifetime` is in seconds."""
         text = secrets.token_urlsafe(TOKEN_BYTES)
         now = time.time()
-        made = Token("", digest(text), max_sessions, now, None if lifetime is None else now + lifetime)
+        made = Token("", digest(text), max_sessions, now, None if lifetime is None else now + lifetime, limits)
         made = replace(made, name=made.id if name is None else name)
         _check_name(made.name)
         with self._changing() as tokens:
@@ -175,7 +187,8 @@ def _check_name(name: str) -> None:
 def _parsed(content: bytes) -> tuple[Token, ...]:
     """Raises ValueError."""
     given = json.loads(content)
-    if not isinstance(given, dict) or given.get("version") != VERSION or not isinstance(given.get("tokens"), list):
+    known = isinstance(given, dict) and given.get("version") in VERSIONS
+    if not known or not isinstance(given.get("tokens"), list):
         raise ValueError(f"it is no file of tokens of version {VERSION}")
     return tuple(_token(number, row) for number, row in enumerate(given["tokens"], 1))
 
@@ -186,8 +199,9 @@ def _token(number: int, row: Any) -> Token:
         int(token.digest, 16)
         numbers = (token.max_sessions, token.created, token.expires)
         right = isinstance(token.name, str) and len(token.digest) == len(digest(""))
+        of_sessions.read(token.limits)
         right = right and all(n is None or (isinstance(n, int | float) and not isinstance(n, bool)) for n in numbers)
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         right = False
     if not right:
         raise ValueError(f"its token number {number} is not as `glremote token create` writes it")
