@@ -214,25 +214,33 @@ def test_head_of_what_is_no_page_has_no_body_either(start: Start) -> None:
         assert head.startswith(f"HTTP/1.1 {status} ".encode()) and body == b""
 
 
-def test_a_request_with_a_body_is_not_answered(start: Start) -> None:
-    """websockets reads none, and so ends the connection: what this host cannot do is no other request either."""
+@pytest.mark.parametrize(
+    "head", [b"Content-Length: 5", b"Content-Length: 0\r\nContent-Length: 5", b"Transfer-Encoding: chunked"]
+)
+def test_a_request_that_announces_a_body_is_none(start: Start, head: bytes) -> None:
+    """websockets reads none, so there is nobody who could answer; and nothing can hide in one."""
     host = start()
-    for head in (b"Content-Length: 5", b"Content-Length: 0\r\nContent-Length: 5", b"Transfer-Encoding: chunked"):
-        data = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n"
-        assert say(host.url, data + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
-    eventually(lambda: refused(host.url) == {"no_request none": 3})
+    data = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n"
+    assert say(host.url, data) == b""
+    for body in (b"hello", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+        answer = say(host.url, data + body)
+        assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1 ") == 1
+    eventually(lambda: refused(host.url) == {"no_request none": 1, "early 400": 2})
 
 
-def test_one_connection_has_one_answer_at_most(start: Start) -> None:
+@pytest.mark.parametrize("method", [b"GET", b"HEAD", b"POST"])
+def test_one_connection_has_one_answer(start: Start, method: bytes) -> None:
     """Whatever comes behind a request is no second one, so nobody's answer can be taken for another's."""
     host = start()
-    get_page = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-    for first in (
-        get_page,
-        get_page + b"Content-Length: 0\r\n",
-        b"HEAD" + get_page[3:],
-        get_page + b"Connection: keep-alive\r\n",
-    ):
-        answer = say(host.url, 3 * (first + b"\r\n"))
-        assert answer.count(b"HTTP/1.1 ") <= 1 and (not answer or b"Connection: close" in answer)
+    request = method + b" /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
+    answer = say(host.url, 3 * request)
+    assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1 ") == 1
+    with connect(host.url) as sock:  # what comes behind the answer has none
+        sock.sendall(request)
+        answer = sock.recv(1 << 16)
+        with contextlib.suppress(OSError):
+            sock.sendall(request)
+            while more := sock.recv(1 << 16):
+                answer += more
+    assert answer.count(b"HTTP/1.1 ") == 1 and b"Connection: close" in answer
     assert "Traceback" not in host.errors()
