@@ -81,6 +81,16 @@ class Attacker:
                 self.heard += [message for message, _ in decode(packet)]
         return self.heard.pop(0)
 
+    def everything(self, seconds: float) -> list[Any]:
+        """All messages, until none has come for so many seconds."""
+        found, self.heard = self.heard, []
+        last = time.monotonic()
+        while time.monotonic() - last < seconds:
+            for packet in self.link.receive(0.1):
+                found += [message for message, _ in decode(packet)]
+                last = time.monotonic()
+        return found
+
     def until(self, kind: type[Any]) -> Any:
         """The next message of a kind, or that the session is lost."""
         while not isinstance(found := self.next(), kind | Lost):
