@@ -356,14 +356,14 @@ def spy_on(ctx: moderngl.Context, size: tuple[int, int]) -> Iterator[bytes]:
     """Whatever can be read of new objects of a size, without writing to them."""
     width, height = size
     count = width * height * 4
+    empty = ctx.framebuffer([ctx.renderbuffer(size, 4), ctx.texture(size, 4)], ctx.depth_renderbuffer(size))
+    for number in (0, 1):  # and beyond it, where OpenGL writes nothing
+        yield empty.read((-width, -height, 2 * width, 2 * height), components=4, attachment=number)
     yield ctx.buffer(reserve=count).read()
     for dtype in ("f1", "f2", "f4", "u1"):
         yield ctx.texture(size, 4, dtype=dtype).read()
     yield ctx.texture_array((*size, 4), 4).read()
     yield ctx.texture_cube((height, height), 4).read(3)
-    renderbuffer = ctx.framebuffer([ctx.renderbuffer(size, 4), ctx.texture(size, 4)], ctx.depth_renderbuffer(size))
-    for number in (0, 1):
-        yield renderbuffer.read((-width, -height, 2 * width, 2 * height), components=4, attachment=number)
     ours, theirs = ctx.buffer(reserve=count), ctx.buffer(reserve=count)
     ctx.copy_buffer(ours, theirs)
     yield ours.read()
