@@ -31,10 +31,11 @@ LAYERS: dict[str, set[str]] = {
     "images": {"protocol"},
     "host.interpreter": {
         "protocol", "host.making", "host.objects", "host.reading", "host.readbacks", "host.reflecting",
-        "host.limits", "host.deadlines", "host.bounds", "host.progress",
+        "host.limits", "host.deadlines", "host.bounds", "host.checked", "host.progress",
     },
     "host.making": {"host.objects", "host.zeroing", "host.bounds"},
     "host.reading": {"host.objects", "host.zeroing", "host.bounds"},
+    "host.checked": {"host.objects", "host.bounds"},
     "host.bounds": set(),
     "host.objects": {"protocol", "host.gl", "host.keeping"},
     "host.limits": {"protocol", "host.objects"},

@@ -89,9 +89,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     "--worker-memory",
     metavar="MB",
     type=click.IntRange(1),
-    default=8192,
-    show_default=True,
-    help="A context whose worker process holds more memory is ended.",
+    help="A context whose worker process holds more memory is ended.  [default: half of this machine's]",
 )
 @click.option(
     "--cache",
@@ -141,6 +139,8 @@ def serve(**given: Any) -> None:
     from glremote.host import gateway
     from glremote.host.gateway import logs, tokens
 
+    if given["worker_memory"] is None:
+        del given["worker_memory"]
     token = read_token(given.pop("token_file"))
     file = given.pop("tokens_file") or tokens.default_file()
     known = _tokens_in(file)

@@ -17,6 +17,7 @@ from glremote.protocol.reflection import fingerprint
 from glremote.protocol.stacks import Stack
 
 from . import bounds
+from .checked import Checked
 from .deadlines import Deadlines
 from .keeping import Kept
 from .limits import Limits, Usage
@@ -29,10 +30,6 @@ from .reflecting import reflect
 
 FOR_ROOM = 0.1
 """Seconds for which we wait at a time for a read that is on its way, so that another can be begun."""
-DRAW, GROUPS, COUNT = 20, 12, 4
-"""Bytes of an indirect command for vertices and for work groups, and of a number of commands."""
-ALL = 1 << 32
-"""More commands than a buffer holds: as many as are in it."""
 Part = tuple[int, Callable[[memoryview], Any]]
 """Of an answer: its size in bytes, and what writes them."""
 
@@ -61,7 +58,7 @@ class OtherReflection(Exception):
     """What the client knows of a program is not so."""
 
 
-class Interpreter(Making, Reading):
+class Interpreter(Making, Reading, Checked):
     """Runs commands on one context; what is asked for goes to `answers`.
 
     `overlaps`: the driver goes on while it reads pixels back, so that what follows a read is worth being begun first.
@@ -238,56 +235,6 @@ class Interpreter(Making, Reading):
             texture = self.name(k.dst)
             self.no_image(texture)
             self.unsure.update(handle for handle, name in self.names.items() if name == texture)
-
-    def set_uniform(self, k: c.SetUniform) -> None:
-        if bounds.UNIFORM_SIZES.get(k.gl_type) != k.element_size or k.array_length * k.element_size != len(k.data):
-            bounds.uniform(k.gl_type, k.array_length, k.element_size, len(k.data))
-        self.context._write_uniform(
-            self.names[k.program], k.location, k.gl_type, k.array_length, k.element_size, k.data
-        )
-
-    def write_chunks(self, k: c.BufferWriteChunks) -> None:
-        bounds.chunks(k.data.size // k.count if k.count > 0 else 0, k.start, k.step, k.count)
-        self[k.buffer].write_chunks(self.data(k.data), k.start, k.step, k.count)
-
-    def read_framebuffer_into(self, k: c.FramebufferReadInto) -> None:
-        bounds.area(k.viewport)
-        bounds.most(k.components, bounds.MOST_COMPONENTS, "components")
-        bounds.offsets(k.write_offset)
-        self[k.framebuffer].read_into(
-            self[k.buffer], k.viewport, k.components, k.attachment, k.alignment, k.clamp, k.dtype, k.write_offset
-        )
-
-    def run_indirect(self, k: c.RunComputeIndirect) -> None:
-        bounds.indirect(k.offset, 1, GROUPS)
-        self[k.program].run_indirect(self[k.buffer], k.offset)
-
-    def render_indirect(self, k: c.RenderIndirect) -> None:
-        bounds.indirect(DRAW * k.first, k.count if k.count >= 0 else ALL, DRAW)
-        self[k.vertex_array].render_indirect(self[k.buffer], k.mode, k.count, k.first)
-
-    def draw_mesh_tasks_indirect(self, k: c.DrawMeshTasksIndirect) -> None:
-        bounds.indirect(k.offset, k.drawcount, k.stride or GROUPS)
-        self[k.program].draw_mesh_tasks_indirect(self[k.buffer], k.offset, k.drawcount, k.stride)
-
-    def draw_mesh_tasks_indirect_count(self, k: c.DrawMeshTasksIndirectCount) -> None:
-        bounds.indirect(k.offset, k.maxdrawcount, k.stride or GROUPS)
-        bounds.indirect(k.drawcount_offset, 1, COUNT)
-        self[k.program].draw_mesh_tasks_indirect_count(
-            self[k.buffer], k.offset, k.drawcount_offset, k.maxdrawcount, k.stride
-        )
-
-    def set_index_buffer(self, k: c.VertexArrayIndexBuffer) -> None:
-        if k.vertex_array not in self.indexed:
-            raise bounds.OutOfBounds("a vertex array that was made without indices would read them from no buffer")
-        self[k.vertex_array].index_buffer = self[k.buffer]
-
-    def bind_attribute(self, k: c.VertexArrayBind) -> None:
-        bounds.vertex_format(k.format)
-        bounds.offsets(k.offset)
-        self[k.vertex_array].bind(
-            k.location, k.cls, self[k.buffer], k.format, k.offset, k.stride, k.divisor, k.normalize
-        )
 
     def keep(self, k: c.KeepCommands) -> Kept:
         assert isinstance(self.stack, Stack)

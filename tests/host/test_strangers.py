@@ -139,7 +139,7 @@ def test_writers_at_once_lose_nothing_and_readers_see_whole_files(tokens: Tokens
         "",
         "[]",
         "{}",
-        '{"version": 2, "tokens": []}',
+        '{"version": 3, "tokens": []}',
         '{"version": 1, "tokens": {}}',
         '{"version": 1, "tokens": [1]}',
         '{"version": 1, "tokens": [{"name": "a"}]}',
@@ -148,6 +148,8 @@ def test_writers_at_once_lose_nothing_and_readers_see_whole_files(tokens: Tokens
         json.dumps({"version": 1, "tokens": [{"name": 1, "digest": "0" * 64}]}),
         json.dumps({"version": 1, "tokens": [{"name": "a", "digest": "0" * 64, "expires": "never"}]}),
         json.dumps({"version": 1, "tokens": [{"name": "a", "digest": "0" * 64, "path": "/"}]}),
+        json.dumps({"version": 2, "tokens": [{"name": "a", "digest": "0" * 64, "limits": "speed=5"}]}),
+        json.dumps({"version": 2, "tokens": [{"name": "a", "digest": "0" * 64, "limits": {"memory": 5}}]}),
     ],
 )
 def test_what_is_no_file_of_tokens_is_refused(tokens: TokensFile, content: str) -> None:
@@ -196,7 +198,8 @@ def test_token_commands(tmp_path: Path) -> None:
     assert find(text, [kept]) is kept
     assert kept.expires == kept.created + 30 * 86400
     head, row = glremote_("token", "list", **where).stdout.splitlines()
-    assert head.split() == ["NAME", "ID", "SESSIONS", "CREATED", "EXPIRES"]
+    assert head.split() == ["NAME", "ID", "SESSIONS", "CREATED", "EXPIRES", "LIMITS"]
+    assert row.endswith("the host's")
     assert row.split()[:3] == ["anna", kept.id, "2"]
     assert glremote_("token", "revoke", kept.id, **where).returncode == 0
     assert glremote_("token", "list", **where).stdout.split() == head.split()

@@ -126,6 +126,10 @@ class TokensFile:
         limits: str = "",
     ) -> str:
         """Make a token, which nobody is ever told again. `lifetime` is in seconds."""
+        try:
+            limits = of_sessions.tidy(limits)
+        except ValueError as error:
+            raise TokensError(str(error)) from None
         text = secrets.token_urlsafe(TOKEN_BYTES)
         now = time.time()
         made = Token("", digest(text), max_sessions, now, None if lifetime is None else now + lifetime, limits)

@@ -46,6 +46,11 @@ LINES = 25
 """Of what a worker writes so many are logged before everybody else has a turn."""
 
 
+def _megabytes() -> int:
+    """Of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1_000_000
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What `glremote serve` can be told."""
@@ -69,7 +74,7 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     near: bool = True
     """Whether a client on this machine may go to its worker past the gateway (near.py)."""
-    worker_memory: int = 8192
+    worker_memory: int = field(default_factory=lambda: _megabytes() // 2)
     """MB (of a million bytes) that a worker process may hold; one that has more is ended."""
     cache: Path | None = None
     """Where each token has a folder for what drivers keep; without it workers have no walls (walls.py)."""
