@@ -11,11 +11,23 @@ from typing import Any
 
 from glremote.device.opening import prove
 from glremote.host.serving import LocalHost
+from glremote.link import near
 from glremote.link.links import Link
 from glremote.link.websocket import connect
 from glremote.protocol.buffers import encode as buffer_of
 from glremote.protocol.commands import Command
-from glremote.protocol.messages import VERSION, Buffer, Greeting, Hello, Lost, Patch, decode, encode
+from glremote.protocol.messages import (
+    VERSION,
+    Buffer,
+    Greeting,
+    Hello,
+    Lost,
+    Patch,
+    Resume,
+    Resumed,
+    decode,
+    encode,
+)
 
 DEADLINE = 30.0
 """Seconds after which something that must happen is held not to."""
@@ -40,6 +52,7 @@ class Attacker:
         self.number = 0
         """Of the last message that was sent."""
         self.link: Link = connect(host.url, host.token)
+        self.websocket = self.link
         self.heard: list[Any] = []
         self.say(encode(hello or Hello(VERSION, "attacker", "5", 430)))
         self.greeting = self.next() if hello is None else None
@@ -102,6 +115,15 @@ class Attacker:
         found = self.until(Lost)
         assert isinstance(found, Lost)
         return found.reason
+
+    def go_near(self) -> None:
+        """Go past the gateway from now on."""
+        assert isinstance(self.greeting, Greeting)
+        way = near.connect(self.greeting.near, self.greeting.stack_size)
+        assert way is not None
+        self.link = way[0]
+        self.say(encode(Resume(0)))
+        assert isinstance(self.next(), Resumed)
 
     def resume(self) -> Link:
         """A second link, which has proven the session's key, and resumes nothing yet."""

@@ -145,10 +145,14 @@ class Port:
     def _send_all(self, piece: memoryview) -> None:
         waited = False
         while True:
+            sent = 0
             with contextlib.suppress(BlockingIOError):
-                piece = piece[self._socket.send(piece, socket.MSG_DONTWAIT) :]
+                sent = self._socket.send(piece, socket.MSG_DONTWAIT)
+                piece = piece[sent:]
             if not len(piece):
                 break
+            if waited and sent:  # it is taken, slowly
+                self.on_go()
             waited, seconds = True, self.on_wait()
             self._writable.poll(None if seconds is None else seconds * 1000)
         if waited:

@@ -27,7 +27,6 @@ from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import Ask, Command, Fetch, Free
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import (
-    LARGEST_PACKET,
     VERSION,
     Answer,
     Buffer,
@@ -68,8 +67,6 @@ QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 TALLY_INTERVAL = 0.25
 """Seconds that are between two words to the gateway of what was done, at least."""
-HELD = 2 * LARGEST_PACKET
-"""Bytes that a packet may wait for in the gateway, where bytes per second are limited: a packet before it, each way."""
 SPARE_HANDLES = 1 << 20
 """Handles that may live beside those of as many objects as there may be: of what was never made, since a fault came
 first, as the client learns only then."""
@@ -201,12 +198,8 @@ class Worker:
         self._take(event)
 
     def _patience(self) -> float | None:
-        """Seconds that the client may be silent. What the gateway holds back at its rate, the client has said."""
-        limits = self.limits
-        if not (self._greeted and limits.idle_seconds):
-            return None
-        slowed = limits.bytes_per_second and not self.port.near
-        return limits.idle_seconds + (HELD / limits.bytes_per_second if slowed else 0.0)
+        """Seconds that the client may be silent; None: any."""
+        return (self.limits.patience(self.port.near) or None) if self._greeted else None
 
     # --- coming in
 

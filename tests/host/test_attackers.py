@@ -44,7 +44,7 @@ from glremote.protocol.messages import (
 )
 from glremote.protocol.session import CREDIT_MESSAGES
 from glremote.protocol.stacks import Span
-from tests.attacker import BINARY, DEADLINE, Attacker, frame
+from tests.attacker import BINARY, DEADLINE, PING, Attacker, frame
 from tests.host.test_strangers import resident
 from tests.processes import children
 
@@ -404,3 +404,28 @@ def test_what_a_compiler_says_of_a_shader_is_its_own_session_s(host: LocalHost, 
     said = host.said()
     assert "\x1b" not in said and "\x9b" not in said and "root logged in" not in said
     assert len(said.splitlines()) <= lines + 4
+
+
+# --- time
+
+
+@pytest.mark.parametrize("near", [False, True], ids=["websocket", "near"])
+@pytest.mark.parametrize("reads", [False, True], ids=["reads nothing", "acknowledges nothing"])
+def test_who_asks_and_takes_no_answer_is_silent_too(near: bool, reads: bool) -> None:
+    """It gives signs of life, and would keep its place for ever: its worker stands still within a command."""
+    with LocalHost("--limit", "idle-seconds=1", "--warm", "0") as host:
+        attacker = Attacker(host)
+        if near:
+            attacker.go_near()
+        attacker.say(attacker.buffer([c.MakeBuffer(2, None, MIB, False)]))
+        attacker.say(attacker.buffer([c.ReadBuffer(number + 1, MIB, 2, 0) for number in range(READS)]))
+        end = time.monotonic() + DEADLINE
+        while "ended" not in host.said():
+            assert time.monotonic() < end, "it never ended"
+            with contextlib.suppress(LinkBroken, ConnectionError):
+                attacker.websocket.socket.send(frame(PING))
+                if reads:
+                    attacker.everything(0.1)
+            time.sleep(0.1)
+        assert "its client was silent for longer than the 1 s that idle-seconds allows here" in host.said()
+        assert not children(host.pid)

@@ -23,8 +23,9 @@ from glremote.host.gateway.door import LARGEST_REQUEST
 from glremote.host.gateway.refusals import Why
 from glremote.host.gateway.tokens import WRONG_TOKENS
 from tests.host.test_gateway import BEARER, Host, eventually
-from tests.host.test_looking import LOOK, get, metrics
+from tests.host.test_looking import LOOK
 from tests.host.test_strangers import BEGINNING, REQUEST, Certificate
+from tests.pages import get, metrics
 
 Start = Callable[..., Host]
 

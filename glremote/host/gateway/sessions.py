@@ -68,6 +68,7 @@ class Session:
         """When it lost its connection."""
         self._gateway = gateway
         self._worker: Worker | None = None
+        self._outliving: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._reason: str | None = None  # why it ended; "" after a goodbye
         self._expiry: asyncio.TimerHandle | None = None
@@ -125,6 +126,8 @@ class Session:
         self._reason = reason = reason[:LONGEST_REASON]
         self._void.set()
         self._gateway.forget(self, reason)  # nobody comes back to it now
+        if self._outliving is not None:
+            self._outliving.cancel()
         if self._expiry is not None:
             self._expiry.cancel()
         figures = dict(zip(Tally._fields, self.tally, strict=True), bytes_up=self.bytes_up, bytes_down=self.bytes_down)
@@ -140,6 +143,7 @@ class Session:
             return f"the host has no worker for the session: {error}"
         worker.label = self.label
         self._started.set()
+        self._outliving = asyncio.create_task(self._outlive(worker))
         numbers = itertools.count(1)
         try:
             while True:
@@ -159,6 +163,12 @@ class Session:
             return f"the worker broke its protocol: {error}"
         except PortClosed:
             return await worker.end()
+
+    async def _outlive(self, worker: Worker) -> None:
+        """The session ends with its worker, also while its client takes nothing of what there is to be sent."""
+        await worker.gone()
+        await asyncio.sleep(CLOSE_TIMEOUT)
+        self.end(await worker.end())
 
     async def _send_down(self, packet: Bytes) -> None:
         connection = self.connection

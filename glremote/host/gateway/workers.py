@@ -42,6 +42,8 @@ TRIMMING = 60.0
 ROOM = 1 << 16
 """Bytes that are received at once."""
 LONGEST_REASON = 2000
+OF_THE_GPU = ("buffer_seconds", "read_seconds")
+"""Limits of what waits for others on a GPU."""
 LINES = 25
 """Of what a worker writes so many are logged before everybody else has a turn."""
 
@@ -259,9 +261,9 @@ class Worker:
         """Why it takes too long, if it does; what others had of the GPU meanwhile does not count."""
         for name, what in KINDS.items():
             limit = getattr(self.limits, name)
-            ours = self.running(name, now) - (0.0 if name == "compile_seconds" else self.stalled)
-            if limit and ours > limit:
-                return f"{what} took longer than the {limit:g} s that {name.replace('_', '-')} allows here"
+            ours = self.running(name, now) - (self.stalled if name in OF_THE_GPU else 0.0)
+            if limit and ours > (self.limits.patience(near=False) if name == "idle_seconds" else limit):
+                return f"{what} longer than the {limit:g} s that {name.replace('_', '-')} allows here"
         return ""
 
     def kill(self, why: str) -> None:
@@ -286,8 +288,12 @@ class Worker:
             return self._ended_for
         return await asyncio.shield(self._reaping)
 
+    async def gone(self) -> None:
+        """Wait until the process has ended, whether or not anybody ends it."""
+        await self._process.wait()
+
     async def ended(self) -> None:
-        """Wait until the process is gone."""
+        """Wait until the process is gone, if we are ending it."""
         if self._reaping is not None:
             await asyncio.shield(self._reaping)
 
