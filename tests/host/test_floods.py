@@ -157,6 +157,20 @@ def test_answers_to_pings_that_nobody_reads_take_no_memory(start: Start) -> None
     assert client.ask(b"still here") == b"still here"
 
 
+def test_pings_that_nobody_answers_are_not_kept(start: Start) -> None:
+    host = start(constants={"PING_INTERVAL": 0.0})
+    client = host()
+    assert client.ask(b"in") == b"in"
+    sock = client.link.socket
+    sock.setblocking(True)
+    memory, pings = resident(host.process.pid), 0
+    while pings < 40_000:
+        pings += sock.recv(1 << 16).count(b"\x89")
+        if not pings % 100:
+            sock.sendall(frame(PING))  # a sign of life, and no answer
+    assert resident(host.process.pid) - memory < 6 * MIB
+
+
 def test_what_a_busy_worker_does_not_take_stays_with_its_client(start: Start, tmp_path: Path) -> None:
     host = start()
     client = host()

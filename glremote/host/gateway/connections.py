@@ -102,6 +102,11 @@ class Connection(ServerConnection):
         super().resume_writing()
         self._go_on()
 
+    async def beat(self) -> None:
+        """Have the client give a sign of life. websockets' own `ping` keeps whatever is never answered."""
+        async with self.send_context():
+            self.protocol.send_ping(b"")
+
     def _go_on(self) -> None:
         """Hand over what has arrived, and then read more; or neither, for now."""
         if self.transport.is_closing():

@@ -313,7 +313,7 @@ class Session:
             await asyncio.sleep(PING_INTERVAL)
             try:
                 async with asyncio.timeout(PING_TIMEOUT):  # it waits where the client does not read
-                    await connection.ping()
+                    await connection.beat()
             except ConnectionClosed:
                 return
             except TimeoutError:
