@@ -226,10 +226,10 @@ def _tls(certificate: Path | None, key: Path | None) -> Any:
         return None
     if certificate is None or key is None:
         raise Failure("--tls-cert and --tls-key go together: the certificate and its key")
-    from glremote.host.gateway import tls_context
+    from glremote.host.gateway import Certificate
 
     try:
-        return tls_context(certificate, key)
+        return Certificate(certificate, key)
     except (OSError, ValueError) as error:
         raise Failure(f"no TLS: {error}") from None
 
