@@ -45,6 +45,9 @@ LAYERS: dict[str, set[str]] = {
     "host.readbacks": {"protocol", "host.gl", "host.zeroing"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),
+    "host.egl": set(),  # raw EGL's door, as host.gl is raw OpenGL's
+    "host.probing": {"protocol", "host.egl", "host.gl", "host.gpus", "host.serving"},
+    "host.serving": {"protocol"},
     "host.keeping": {"protocol"},
     "host.zeroing": set(),
     "host.walls": set(),
@@ -53,7 +56,7 @@ LAYERS: dict[str, set[str]] = {
     "recording": {"protocol", "link", "images"},
     "instance": {"device", "recording", "version"},
     # the host's side: link, and the interpreter's package
-    "host": {"link", "host.interpreter", "host.walls", "version"},
+    "host": {"link", "host.interpreter", "host.walls", "host.egl", "host.probing", "host.serving", "version"},
     # the public front, and what is built on it
     "front": {"instance"},
     "running": {"instance"},

@@ -19,6 +19,8 @@ from .options import Failure, read_token, tell, token_option
 if TYPE_CHECKING:
     from glremote.host import gateway
     from glremote.host.gateway.tokens import Token
+    from glremote.host.probing import Probe
+    from glremote.protocol.devices import Device
 
 
 def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
@@ -38,6 +40,14 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
 )
 @token_option
 @click.option(
+    "--devices",
+    metavar="NAMES",
+    default="all",
+    show_default=True,
+    help="What to render with: `all` GPUs (the software renderer where there is none), or some by number, UUID or PCI "
+    "address, with commas between them; `software` is the software renderer. Contexts are spread over them.",
+)
+@click.option(
     "--max-sessions", type=click.IntRange(1), default=16, show_default=True, help="How many contexts at a time."
 )
 @click.option(
@@ -49,7 +59,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     help="How long a context is kept for a client whose connection broke.",
 )
 @click.option(
-    "--warm", type=click.IntRange(0), default=2, show_default=True, help="How many workers are started in advance."
+    "--warm", type=click.IntRange(0), default=2, show_default=True, help="How many workers are ready, on each device."
 )
 @click.option(
     "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."
@@ -128,7 +138,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
 )
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
-    """Serve this machine's GPU to glremote programs.
+    """Serve this machine's GPUs to glremote programs.
 
     Listens on this machine alone unless --bind says otherwise; at another address it starts only with TLS and with a
     token that you chose. Prints one line with its address when it is ready. Admits the tokens of `glremote token` and
@@ -136,6 +146,15 @@ def serve(**given: Any) -> None:
     contexts on it; after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser
     shows what it does.
     """
+    with contextlib.ExitStack() as stack:
+        _serve_with(stack, given)
+
+
+def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
+    """All of it; what is to be done at the end is in `stack`."""
+    from glremote.host.probing import Probe
+
+    probe = stack.enter_context(contextlib.closing(Probe()))  # meanwhile there is much to import
     from glremote.host import gateway
     from glremote.host.gateway import logs, tokens
 
@@ -154,14 +173,28 @@ def serve(**given: Any) -> None:
     if look_token is not None and (look_token == token or tokens.find(look_token, known) is not None):
         raise Failure("the token for looking is the host's own: whoever may look could render; take another")
     logs.begin(given.pop("log_format"))
-    with contextlib.ExitStack() as stack:
-        stays = not made and lifeline is None
-        given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
-        own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
-        options = gateway.Options(
-            token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given
-        )
-        _serve(options, made, certificate)
+    stays = not made and lifeline is None
+    given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
+    given["devices"] = _devices(probe, given["devices"])
+    own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
+    options = gateway.Options(token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given)
+    _serve(options, made, certificate)
+
+
+def _devices(probe: Probe, wanted: str) -> tuple[Device, ...]:
+    """Those that are meant. A GPU that cannot be served, though all were meant, is said."""
+    from glremote.host.probing import selected
+
+    found = probe.found()
+    try:
+        devices = selected(found, wanted)
+    except LookupError as error:
+        raise Failure(f"nothing can be rendered here: {error}") from None
+    served = {device.pci for device in found.devices}
+    for one in found.others:
+        if one.pci is not None and one.pci not in served:
+            tell(f"Warning: the GPU {one.pci} is not served: {one.why}.")
+    return devices
 
 
 def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:

@@ -41,12 +41,13 @@ DEADLINE = 30.0
 GATEWAY = """
 import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
-from glremote.host.gateway import door, looking, sessions, workers
+from glremote.host.gateway import devices, door, looking, sessions, warming, workers
 from glremote.host.limits import Limits
+from glremote.protocol.devices import Device
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    for module in (door, sessions, workers, looking, gateway):
+    for module in (devices, door, sessions, warming, workers, looking, gateway):
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
@@ -56,6 +57,7 @@ if "limits" in given:
     given["limits"] = Limits().changed(given["limits"])
 if "tls" in given:
     given["tls"] = gateway.Certificate(*map(pathlib.Path, given["tls"]))
+given["devices"] = tuple(Device(**fields) for fields in given.get("devices", ()))
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
 run(gateway.Options(**given), lambda url: print(url, flush=True))
@@ -67,6 +69,10 @@ import json, os, signal, socket, struct, sys, time
 PACKET, ATTACHED, DETACHED, READY, ENDED = range(5)
 if "--fail" in sys.argv:
     sys.exit("something else\\nno OpenGL here: install a driver")
+if "--lost" in sys.argv:
+    lost = sys.argv.index("--lost")  # a device's index, and the file that is there while it is lost
+    if sys.argv[sys.argv.index("--device-index") + 1] == sys.argv[lost + 1] and os.path.exists(sys.argv[lost + 2]):
+        sys.exit("this GPU has fallen off the bus")
 port = socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1]))
 events, introduction, note = [], "", ""
 
@@ -113,6 +119,7 @@ while True:
     word, _, rest = data.partition(b" ")
     if word == b"hello":
         known = {"pid": os.getpid(), "events": events, "introduction": introduction, "variables": dict(os.environ)}
+        known["arguments"] = sys.argv[1:]
         send(PACKET, json.dumps(known).encode())
     elif word == b"exit":
         sys.stderr.write("some noise\\nthe last words\\n")

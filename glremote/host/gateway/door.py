@@ -28,10 +28,12 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from glremote.link.websocket import TIMING_HEADER
+from glremote.protocol.devices import DEVICE_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .certificates import Certificate
 from .connections import Connection
+from .devices import Served
 from .refusals import Why
 from .sessions import CLOSE_TIMEOUT
 from .tokens import Token
@@ -73,6 +75,8 @@ class Visitor(Connection):
     """When its request began to come, at the latest (the event loop's time)."""
     token: Token | None = None
     """What it was admitted with."""
+    served: Served | None = None
+    """The device of its session."""
     why: Why | None = None
     """It was refused for this while it spoke."""
     limited = True
@@ -221,7 +225,7 @@ class Door:
             async with deadline:
                 connection = await self._open(sock, address)
                 if connection is not None:
-                    await connection.handshake(self._admit, _finished, "glremote")  # type: ignore[arg-type]
+                    await connection.handshake(self._admit, _finish, "glremote")  # type: ignore[arg-type]
             if connection is None or connection.state is not State.OPEN:
                 return
             visit = asyncio.current_task()
@@ -306,9 +310,14 @@ class Door:
         return visitor
 
 
-def _finished(connection: ServerConnection, request: Request, response: Response) -> None:
-    """Say how long the request was here: what else its answer took is the distance. To HEAD only the head is sent."""
+def _finish(connection: ServerConnection, request: Request, response: Response) -> None:
+    """Say on which device its session is, and how long the request was here: what else it took is the distance.
+
+    To HEAD only the head is sent.
+    """
     assert isinstance(connection, Visitor)
+    if connection.served is not None and (device := connection.served.header):
+        response.headers[DEVICE_HEADER] = device
     seconds = connection.loop.time() - connection.asked_at
     response.headers[TIMING_HEADER] = f"admit;dur={1000 * seconds:.3f}"
     if request.method == "HEAD":

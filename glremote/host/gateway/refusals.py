@@ -32,6 +32,7 @@ class Why(enum.Enum):
     EXPIRED = "expired", _S.UNAUTHORIZED
     GUESSES = "guesses", _S.TOO_MANY_REQUESTS
     NO_TOKENS = "no_tokens", _S.SERVICE_UNAVAILABLE  # their file cannot be read
+    DEVICE = "device", _S.NOT_FOUND  # the one that a session was to be on
     ENDED = "ended", _S.GONE  # the session to be resumed
     # for want of room
     GOING_DOWN = "going_down", _S.SERVICE_UNAVAILABLE

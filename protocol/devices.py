@@ -1,0 +1,106 @@
+"""What a host tells of its devices to whoever may begin a session there: before one begins, and without OpenGL.
+
+Knows: the records, and where they are asked for. Does not know: how a host finds them out (host/probing.py), or how a
+device is chosen from them (device/choosing.py).
+
+They come as JSON, so that what a later version adds is passed over by an earlier one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+PATH = "/devices"
+"""Where a GET with the token of a session (Authorization: Bearer) is answered with a `HostReport`."""
+DEVICE_HEADER = "Glremote-Device"
+"""In the request for a websocket: which device the new session is to be on, by a name that `Device.answers_to` takes.
+Without it the host takes the one with the fewest sessions. A device that there is not is refused with 404, in words.
+In the answer that opens the websocket: the session's device, as its number, a space and its UUID, each "-" where there
+is none."""
+SOFTWARE = "software"
+"""How a software renderer is named."""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU, or a software renderer. What a driver does not tell is None."""
+
+    name: str
+    """Its maker's name of it, as in "NVIDIA H200"; else the renderer's."""
+    renderer: str
+    """OpenGL's GL_RENDERER."""
+    version: int
+    """The newest OpenGL that it gives, as 460."""
+    extensions: tuple[str, ...] = ()
+    """OpenGL's."""
+    number: int | None = None
+    """The number that people know it by: CUDA's index, as nvidia-smi shows it with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    uuid: str | None = None
+    """As nvidia-smi has it: "GPU-" and 32 hexadecimal digits with dashes."""
+    pci: str | None = None
+    """Its address, as "0000:3b:00.0"."""
+    memory: int | None = None
+    """Bytes, all of them."""
+    memory_free: int | None = None
+    """Bytes, now."""
+    load: float | None = None
+    """Of its time lately, from 0 to 1."""
+    sessions: int = 0
+    """This host's sessions that are on it now."""
+    software: bool = False
+    """It is no GPU."""
+    index: int = 0
+    """Its place in EGL's own order; that is nobody's number, and moderngl's `device_index` on the host."""
+
+    @property
+    def label(self) -> str:
+        """The shortest of its names."""
+        return SOFTWARE if self.software else "-" if self.number is None else str(self.number)
+
+    def described(self) -> str:
+        """In a line: its names, and what it is."""
+        return f"{', '.join(name for name in (self.label, self.uuid, self.pci) if name)} ({self.name})"
+
+    def answers_to(self, name: str) -> bool:
+        """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address.
+
+        A software renderer, which has none of these, is named SOFTWARE.
+        """
+        name = name.strip().lower()
+        if name == SOFTWARE:
+            return self.software
+        if name.isascii() and name.isdecimal():
+            return self.number is not None and name.lstrip("0") == str(self.number).lstrip("0")
+        uuid, pci = (self.uuid or "").lower(), (self.pci or "").lower()
+        return bool(name) and ((len(name) > 7 and uuid.startswith(name)) or name in (pci, pci.partition(":")[2]))
+
+
+class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A host's answer."""
+
+    software: str
+    """Version of glremote."""
+    protocol: int
+    """Version of the protocol (messages.VERSION)."""
+    moderngl: str
+    sessions: int
+    """That are there now, on all devices."""
+    max_sessions: int
+    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin."""
+    draining: bool = False
+    """It takes no new sessions."""
+    devices: tuple[Device, ...] = ()
+
+
+def encode(report: HostReport) -> bytes:
+    """As JSON."""
+    return msgspec.json.encode(report)
+
+
+def decode(body: bytes) -> HostReport:
+    """Raises ProtocolError for what is no report."""
+    from .errors import ProtocolError
+
+    try:
+        return msgspec.json.decode(body, type=HostReport)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"what came is no report of a host's devices: {error}") from None
