@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .errors import ProtocolError
+
 PATH = "/devices"
 """Where a GET with the token of a session (Authorization: Bearer) is answered with a `HostReport`."""
 DEVICE_HEADER = "Glremote-Device"
@@ -98,9 +100,20 @@ def encode(report: HostReport) -> bytes:
 
 def decode(body: bytes) -> HostReport:
     """Raises ProtocolError for what is no report."""
-    from .errors import ProtocolError
-
     try:
         return msgspec.json.decode(body, type=HostReport)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError(f"what came is no report of a host's devices: {error}") from None
+
+
+def encode_devices(devices: tuple[Device, ...]) -> bytes:
+    """A machine's devices alone, where no host serves them (host/telling.py)."""
+    return msgspec.json.encode(devices)
+
+
+def decode_devices(body: bytes) -> tuple[Device, ...]:
+    """Raises ProtocolError for what is none."""
+    try:
+        return msgspec.json.decode(body, type=tuple[Device, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"what came are no devices: {error}") from None

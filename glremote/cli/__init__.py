@@ -1,4 +1,4 @@
-"""The command line: `glremote serve`, `glremote token`, `glremote run`, `glremote gallery`, a module each.
+"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run` and `gallery`, a module each.
 
 Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
 done; whatever does it is imported by the command that needs it, so that `--help` is quick.
@@ -10,7 +10,10 @@ import sys
 
 import click
 
+from .devices import devices
 from .gallery import gallery
+from .hosts import hosts
+from .ping import ping
 from .run import Program, run
 from .serve import serve
 from .tokens import token
@@ -46,5 +49,5 @@ def commands() -> None:
     """
 
 
-for command in (serve, token, run, gallery):
+for command in (serve, token, hosts, devices, ping, run, gallery):
     commands.add_command(command)

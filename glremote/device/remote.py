@@ -53,6 +53,7 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import ALIGNMENT, Stack
 
 from . import ending
+from .choosing import DeviceRecord
 from .devices import Traffic
 from .opening import GREETING_TIMEOUT, greet, prove, tell
 from .road import Connector, Road
@@ -61,8 +62,6 @@ from .waiting import CriticalSections, Pending
 log = logging.getLogger("glremote")
 
 _DONE = operator.attrgetter("done")
-GOODBYE_TIMEOUT = 2.0
-"""Seconds for what is not yet sent when the session ends."""
 REFUSED = 0.3
 """Seconds for which nobody listens at the host's port; then the gateway is no more, and its sessions have ended too."""
 LEASE = 0.02
@@ -86,6 +85,8 @@ class RemoteDevice:
     ) -> None:
         self.host = host
         self.reason = reason
+        self.listed: DeviceRecord | None = None
+        """The device as it was listed, where one was named or chosen."""
         self.traffic = Traffic()
         self.lost: Error | None = None
         self.on_fault: Callable[[Fault], None] = lambda fault: None
@@ -533,7 +534,7 @@ class RemoteDevice:
                 self._session.tell(Goodbye())
                 with contextlib.suppress(LinkBroken):
                     self.road.link.send(self._session.packets())
-                    self.road.link.drain(GOODBYE_TIMEOUT)
+                    self.road.link.drain(ending.patience())
             self._lose(why or DeviceLost("the session was closed"))
         self.notify()
 

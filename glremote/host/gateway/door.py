@@ -27,7 +27,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from glremote.link.websocket import TIMING_HEADER
+from glremote.link.reaching import TIMING_HEADER
 from glremote.protocol.devices import DEVICE_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
