@@ -1,4 +1,5 @@
-"""The command line: `glremote serve`, `glremote token`, `glremote run`, `glremote gallery`, a module each.
+"""The command line: `glremote serve`, `glremote token`, `glremote run`, `glremote gallery`, `glremote doctor`,
+a module each.
 
 Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
 done; whatever does it is imported by the command that needs it, so that `--help` is quick.
@@ -10,6 +11,7 @@ import sys
 
 import click
 
+from .doctor import doctor
 from .gallery import gallery
 from .run import Program, run
 from .serve import serve
@@ -46,5 +48,5 @@ def commands() -> None:
     """
 
 
-for command in (serve, token, run, gallery):
+for command in (serve, token, run, gallery, doctor):
     commands.add_command(command)
