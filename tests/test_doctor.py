@@ -235,7 +235,7 @@ def test_the_line_that_writes_an_icd_file_does(root: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says", "mend"),
     [
-        ({}, "NVIDIA's driver is not installed", ("sudo apt-get install -y nvidia-driver nvidia-egl-icd", "sudo reboot")),
+        ({}, "driver is not installed", ("sudo apt-get install -y nvidia-driver nvidia-egl-icd", "sudo reboot")),
         (GRAPHICS, "its kernel module is not loaded for the GPU at 0000:3b:00.0", ("sudo modprobe nvidia",)),
     ],
 )
@@ -374,7 +374,8 @@ def test_another_system(root: Path) -> None:
 
 def test_where_libraries_are_looked_for(root: Path) -> None:
     files = {
-        "/etc/ld.so.conf": "include ld.so.conf.d/*.conf\n", "/etc/ld.so.conf.d/nvidia.conf": "/usr/local/nvidia/lib64\n",
+        "/etc/ld.so.conf": "include ld.so.conf.d/*.conf\n",
+        "/etc/ld.so.conf.d/nvidia.conf": "/usr/local/nvidia/lib64\n",
         "/usr/local/nvidia/lib64/libfirst.so.1": "", "/opt/mine/libsecond.so.1": "", "/usr/lib/libfirst.so.1": "",
     }  # fmt: skip
     machine = Stand(root, files, environment={"LD_LIBRARY_PATH": "/opt/mine:/nowhere"}).machine

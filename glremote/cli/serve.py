@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import ipaddress
+import os
 import re
 import secrets
 import socket
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import Failure, read_token, tell, token_option
+from .unit import ServeCommand, installing, printed
 
 if TYPE_CHECKING:
     from glremote.host import gateway
@@ -31,7 +33,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
         raise click.BadParameter(str(error)) from None
 
 
-@click.command()
+@click.command(cls=ServeCommand)
 @click.option("--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0: any that is free."
@@ -126,6 +128,11 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     callback=lambda ctx, option, given: tuple(map(read_origin, given)),
     help="Admit web pages from here, with a token, as in https://example.org. May be given more than once.",
 )
+@click.option(
+    "--print-unit",
+    is_flag=True,
+    help="Print a unit of systemd that serves with these options as this user, and do nothing else.",
+)
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
     """Serve this machine's GPU to glremote programs.
@@ -149,6 +156,9 @@ def serve(**given: Any) -> None:
     tls = _tls(certificate, key)
     if not is_loopback(given["bind"]) and not insecure:
         _refuse_strangers(given["bind"], tls is None, made)
+    if given.pop("print_unit"):
+        _print_unit(token, made, file)
+        return
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
     look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
     if look_token is not None and (look_token == token or tokens.find(look_token, known) is not None):
@@ -159,9 +169,26 @@ def serve(**given: Any) -> None:
         given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
         own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
         options = gateway.Options(
-            token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given
-        )
+            token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline,
+            tls_files=None if tls is None else (certificate, key), **given,
+        )  # fmt: skip
         _serve(options, made, certificate)
+
+
+def _print_unit(token: str | None, made: bool, tokens_file: Path | None) -> None:
+    """On standard output the unit alone; what is to be known beside it on standard error."""
+    ctx = click.get_current_context()
+    print(printed(ctx, tokens_file), end="")
+    if token is not None and ctx.params["token_file"] is None:
+        tell("Warning: GLREMOTE_TOKEN is not in the unit, which everybody can read: name a file with --token-file.")
+    if made:
+        tell("Warning: it will make a token for each run, and log it: make one with `glremote token create`.")
+    if os.environ.get("GLREMOTE_LOOK_TOKEN"):
+        tell("Warning: GLREMOTE_LOOK_TOKEN is not in the unit: name a file with --look-token-file.")
+    if hasattr(os, "geteuid") and not os.geteuid():
+        tell("Warning: it serves as root; better as a user of its own, who prints this: sudo -u USER glremote serve ...")
+    for line in installing():
+        tell(line)
 
 
 def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:

@@ -19,12 +19,10 @@ import itertools
 import logging
 import os
 import signal
-import ssl
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
@@ -35,6 +33,7 @@ from glremote.link.websocket import PATH, SESSION_HEADER
 
 from . import cgroups
 from .caches import Caches
+from .certificate import renew, tls_context
 from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, is_loopback, no_descriptors
@@ -95,6 +94,8 @@ class Gateway:
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
         self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
+        if self.options.tls is not None and self.options.tls_files is not None:
+            self._watching.append(asyncio.create_task(renew(self.options.tls, *self.options.tls_files)))
         self._warm_up()
         if self._warm:
             _, first = self._warm[0]
@@ -404,25 +405,6 @@ class Gateway:
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What a host needs to speak TLS. Raises OSError, and ValueError where the files hold something else."""
-
-    def no_password() -> str:
-        raise ValueError(f"the key in {key} is locked with a password; a host has nobody to ask for it")
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    for path in (certificate, key):
-        path.open("rb").close()  # ssl's own error does not say which of them
-    try:
-        context.load_cert_chain(certificate, key, no_password)
-    except ssl.SSLError as error:
-        mismatch = error.reason == "KEY_VALUES_MISMATCH"
-        why = "the key is another certificate's" if mismatch else "what is in one of them is not PEM"
-        raise ValueError(f"{certificate} and {key} are no certificate and its key: {why}") from None
-    return context
 
 
 def _is_ready(starting: asyncio.Task[Worker]) -> bool:

@@ -57,6 +57,8 @@ class Options:
     """One that is admitted, beside those of the file."""
     tokens_file: Path | None = None
     tls: ssl.SSLContext | None = None
+    tls_files: tuple[Path, Path] | None = None
+    """Where its certificate and key come from, and are looked for again."""
     origins: tuple[str, ...] = ()
     """Of web pages that are admitted, with a token as anybody else."""
     bind: str = "127.0.0.1"
