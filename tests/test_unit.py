@@ -31,8 +31,8 @@ def plain(**given: object) -> Host:
 
 def test_the_options_are_there_with_whole_paths(tmp_path: Path) -> None:
     (tmp_path / "my token").write_text("a-token")
-    given = ("--bind", "127.0.0.1", "--port=0", "--token-file", "my token", "--limit", "memory=4g", "--limit=objects=9k")
-    rest = ("--no-near", "--drain", "120", "--tokens-file", "tokens.json")
+    given = ("--bind", "127.0.0.1", "--port=0", "--token-file", "my token", "--limit", "memory=4g")
+    rest = ("--limit=objects=9k", "--no-near", "--drain", "120", "--tokens-file", "tokens.json")
     done = glremote_("serve", *given, "--print-unit", *rest, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (line,) = settings(done.stdout, "ExecStart")
@@ -72,8 +72,9 @@ def test_its_command_serves(tmp_path: Path) -> None:
 
 def test_what_is_in_the_environment(tmp_path: Path) -> None:
     """How drivers are found goes along; tokens do not, since everybody can read a unit."""
-    names = {"__EGL_VENDOR_LIBRARY_FILENAMES": "/a b.json", "GLREMOTE_TOKEN": "secret", "GLREMOTE_LOOK_TOKEN": "secret2"}
-    done = glremote_("serve", "--print-unit", "--no-walls", GLREMOTE_TOKENS="", **names)
+    secrets = {"GLREMOTE_TOKEN": "secret", "GLREMOTE_LOOK_TOKEN": "secret2"}
+    variables = {"__EGL_VENDOR_LIBRARY_FILENAMES": "/a b.json", "GLREMOTE_TOKENS": ""}
+    done = glremote_("serve", "--print-unit", "--no-walls", cwd=None, **secrets, **variables)
     assert settings(done.stdout, "Environment") == ['"__EGL_VENDOR_LIBRARY_FILENAMES=/a b.json"', "GLREMOTE_TOKENS="]
     assert "secret" not in done.stdout
     assert "--cache" not in done.stdout
@@ -107,6 +108,7 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
     file = tmp_path / "glremote.service"
     for text, good in ((unit(plain(**given)), True), (unit(plain(**given)).replace("KillMode", "KilMode"), False)):
         file.write_text(text)
-        done = subprocess.run(["systemd-analyze", "verify", str(file)], capture_output=True, text=True, timeout=DEADLINE)
+        check = ["systemd-analyze", "verify", str(file)]
+        done = subprocess.run(check, capture_output=True, text=True, timeout=DEADLINE)
         said = [line for line in done.stderr.splitlines() if "glremote.service" in line]
         assert (not said) == good, done.stderr

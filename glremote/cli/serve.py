@@ -186,7 +186,7 @@ def _print_unit(token: str | None, made: bool, tokens_file: Path | None) -> None
     if os.environ.get("GLREMOTE_LOOK_TOKEN"):
         tell("Warning: GLREMOTE_LOOK_TOKEN is not in the unit: name a file with --look-token-file.")
     if hasattr(os, "geteuid") and not os.geteuid():
-        tell("Warning: it serves as root; better as a user of its own, who prints this: sudo -u USER glremote serve ...")
+        tell("Warning: it serves as root; better as a user of its own, who prints this: sudo -u USER glremote ...")
     for line in installing():
         tell(line)
 
