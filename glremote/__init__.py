@@ -8,6 +8,7 @@ See README.md; the words used here are those of its glossary.
 
 from typing import TYPE_CHECKING, Any
 
+from .device.choosing import DeviceRecord
 from .device.devices import LocalDevice, Traffic
 from .device.remote import RemoteDevice
 from .front import (
@@ -20,6 +21,7 @@ from .front import (
     read_async,
     record,
 )
+from .hosts import Host
 from .protocol.errors import (
     BufferTooLarge,
     CallError,
@@ -28,9 +30,11 @@ from .protocol.errors import (
     Error,
     ForeignName,
     HostError,
+    HostsFileError,
     HostUnreachable,
     Inherited,
     LinkError,
+    NoDevice,
     NotAdmitted,
     ProtocolError,
     TooLarge,
@@ -48,14 +52,18 @@ __all__ = [
     "CallError",
     "CannotReplay",
     "DeviceLost",
+    "DeviceRecord",
     "Error",
     "Fault",
     "ForeignName",
+    "Host",
     "HostError",
     "HostUnreachable",
+    "HostsFileError",
     "Inherited",
     "LinkError",
     "LocalDevice",
+    "NoDevice",
     "NotAdmitted",
     "ProtocolError",
     "ReadFuture",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, overload
 
@@ -12,6 +12,7 @@ import moderngl
 
 from glremote.protocol.errors import CannotReplay, Inherited
 
+from .device.choosing import DeviceRecord
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
 from .device.waiting import Pending
@@ -29,29 +30,60 @@ __all__ = [
 def create_context(
     host: str | None = None,
     *,
+    device: str | int | DeviceRecord | None = None,
     token: str | None = None,
     ca: str | os.PathLike[str] | None = None,
     pin: str | None = None,
     require: int | None = None,
+    extensions: Iterable[str] = (),
+    memory: int | str = 0,
+    software: bool = True,
     device_index: int | None = None,
     near: bool = True,
     **settings: Any,
 ) -> moderngl.Context:
-    """A standalone moderngl.Context on a host, or on this machine.
+    """A standalone moderngl.Context on a device of a host, or of this machine.
 
-    `host` is "ws://HOST:PORT" or "wss://HOST:PORT", or "local" for moderngl's own context here; None means the
-    environment's GLREMOTE_HOST, else local. `token` is what the host admits, None the environment's GLREMOTE_TOKEN.
-    A wss:// host's certificate is one that the system's authorities vouch for, or those in the file `ca`, or the one
-    whose `pin` ("sha256:...") is given; where neither is, GLREMOTE_CA_FILE and GLREMOTE_PIN say it.
-    `require` is the least OpenGL version (430 for 4.3; default 330), `device_index` the GPU. A host on this machine, of
-    this user, shares memory with us instead of sending it through the websocket, unless `near` is False. `settings`
-    are moderngl's (`backend`, ...) and for local contexts only.
+    `host` is "ws://HOST:PORT" or "wss://HOST:PORT", the name of an associated host, or "local" for moderngl's own
+    context here. `device` is a host's name or URL too, or with one of its devices: "HOST/0" or "HOST:0" by its number,
+    "HOST/GPU-..." by its UUID (the first eight letters will do), "HOST/0000:3b:00.0" by its PCI address,
+    "HOST/software"; "local/0" is this machine's; or it is a record of `instance().devices()`. Beside a `host` it is
+    the number, UUID or address alone. What was named is never left for another.
 
-    Raises HostUnreachable, NotAdmitted or VersionMismatch, naming the host, within 5 seconds where nobody answers; and
-    ValueError where the driver's version is less than `require`, or `ca` or `pin` is none.
+    Where neither names anything it is the environment's GLREMOTE_HOST, which may say all that `device` may. Else, where
+    hosts are associated (see `instance`), of the devices that will do the least busy, else the nearest; this machine's
+    GPU behind them (or before them: `local = "first"` in the hosts' file, or GLREMOTE_LOCAL=first), and its software
+    renderer last. A host that fails then is left for the next. `glremote.device(ctx).reason` says why it is where it
+    is. Where no host is associated it is this machine.
+
+    What is required: `require` is the least OpenGL version (430 for 4.3; default 330), `extensions` are names of
+    OpenGL's, `memory` is what is free on the device, in bytes or as "8g", and with `software=False` a software renderer
+    will not do. Where a host is named they are required of it.
+
+    `token` is what the named host admits; without it the token in GLREMOTE_TOKEN or the one that the host was
+    associated with, the latter first unless the host was named by its URL. A wss:// host's certificate is one that the
+    system's authorities vouch for, or those in the file `ca`, or the one whose `pin` ("sha256:...") is given; where
+    neither is, GLREMOTE_CA_FILE and GLREMOTE_PIN say it. A host on this machine, of this user, shares memory with us
+    instead of sending it through the websocket, unless `near` is False. `device_index` (moderngl's) and `settings`
+    (moderngl's `backend`, ...) are for contexts on this machine only.
+
+    Raises HostUnreachable, NotAdmitted or VersionMismatch, naming the host, within 5 seconds where nobody answers;
+    NoDevice where none will do, saying of each why not; and ValueError where the driver's version is less than
+    `require`, or `host`, `device`, `ca` or `pin` is none.
     """
     return instance().create_context(
-        host, token=token, ca=ca, pin=pin, require=require, device_index=device_index, near=near, **settings
+        host,
+        device=device,
+        token=token,
+        ca=ca,
+        pin=pin,
+        require=require,
+        extensions=extensions,
+        memory=memory,
+        software=software,
+        device_index=device_index,
+        near=near,
+        **settings,
     )
 
 

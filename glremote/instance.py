@@ -8,19 +8,23 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import threading
 import warnings
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import moderngl
 
+from .device.choosing import DeviceRecord, Wanted
 from .device.devices import LocalDevice
 from .device.ending import end_process
 from .device.remote import RemoteDevice
 from .device.road import Connector
+from .hosts import Host
 from .link import websocket
-from .link.tls import Trust
+from .placing import Named, Placing
 from .protocol.errors import HostError
 from .protocol.reflection import is_software
 from .recording.context import Context
@@ -35,35 +39,95 @@ class Instance:
 
     def __init__(self) -> None:
         self._devices: weakref.WeakKeyDictionary[moderngl.Context, LocalDevice] = weakref.WeakKeyDictionary()
+        self._placing = Placing()
+
+    # --- hosts and their devices
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts that are associated: those of the hosts' file, and what `associate` has added."""
+        return self._placing.settings.hosts
+
+    def associate(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        name: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        pin: str | None = None,
+    ) -> Host:
+        """Know the host at `url` (ws:// or wss://) from now on: its devices are listed, and contexts may be made there.
+
+        `token` is what it admits, `ca` or `pin` whom to trust (see `create_context`), `name` what it is called here
+        (HOST:PORT without). A host that is associated already is known by these from now on. Nothing is sent to it yet.
+        Raises ValueError for what is no host, and where another has the name.
+        """
+        host = Host(url, name or "", token, None if ca is None else os.fspath(ca), pin)
+        self._placing.associate(host)
+        return host
+
+    def devices(self) -> list[DeviceRecord]:
+        """Every device of every associated host, and behind them this machine's own, as they are now.
+
+        Hosts are asked at the same time. One that does not answer within a second, or refuses, has one record with an
+        `error`.
+        """
+        return self._placing.devices()
+
+    # --- contexts
 
     def create_context(
         self,
         host: str | None = None,
         *,
+        device: str | int | DeviceRecord | None = None,
         token: str | None = None,
         ca: str | os.PathLike[str] | None = None,
         pin: str | None = None,
         require: int | None = None,
+        extensions: Iterable[str] = (),
+        memory: int | str = 0,
+        software: bool = True,
         device_index: int | None = None,
         near: bool = True,
         **settings: Any,
     ) -> moderngl.Context:
         """A moderngl.Context on a host or on this machine. See `glremote.create_context`."""
-        host, reason = (host, "named in the call") if host else self._choose()
-        if host == "local":
-            if ca is not None or pin is not None:
-                raise TypeError("a context on this machine has no host whose certificate a ca or a pin is for")
-            return self._local(require, device_index, reason, settings)
-        if settings:
-            raise TypeError(f"a remote context takes no {', '.join(sorted(settings))}")
-        if device_index is not None:
-            raise NotImplementedError("create_context(device_index=...) on a host is not in this version of glremote")
-        require = 330 if require is None else require
-        return self._facade(self.open(host, token, reason, require, near, ca, pin), require)
+        named = self._placing.named(host, device, token, ca, pin)
+        self._check_trust(named, token, ca, pin)
+        names = (extensions,) if isinstance(extensions, str) else tuple(extensions)
+        wanted = Wanted(require or 0, names, read_bytes(memory), software)
+
+        def make(on: Host | None, record: DeviceRecord | None, reason: str) -> moderngl.Context:
+            if on is None:
+                index = record.index if record is not None and device_index is None else device_index
+                return self._local(require, index, reason, settings, record)
+            if settings:
+                raise TypeError(f"a remote context takes no {', '.join(sorted(settings))}")
+            if device_index is not None:
+                raise NotImplementedError(
+                    "create_context(device_index=...) counts the devices of this machine; on a host name one with "
+                    'device="HOST/0"'
+                )
+            least = 330 if require is None else require
+            return self._facade(self._open(on, record, reason, least, near), least)
+
+        return self._placing.place(named, wanted, make)
+
+    def _check_trust(
+        self, named: Named | None, token: str | None, ca: str | os.PathLike[str] | None, pin: str | None
+    ) -> None:
+        if named is not None and named.host is not None:
+            return
+        if ca is not None or pin is not None:
+            raise TypeError("a context on this machine has no host whose certificate a ca or a pin is for")
+        if named is None and token is not None and self.hosts:
+            raise TypeError("a token is for a host that is named; give each of several its own with `associate`")
 
     def open(
         self,
-        host: str,
+        host: str | None,
         token: str | None,
         reason: str,
         require: int,
@@ -71,12 +135,30 @@ class Instance:
         ca: str | os.PathLike[str] | None = None,
         pin: str | None = None,
     ) -> RemoteDevice:
-        """A new session on a host that is named by its URL."""
-        if not host.startswith(("ws://", "wss://")):
-            raise ValueError(f'{host!r} is no host: give ws://HOST:PORT, wss://HOST:PORT or "local"')
-        token = token if token is not None else os.environ.get("GLREMOTE_TOKEN")
-        connector = functools.partial(websocket.connect, host, token, trust=Trust.chosen(host, ca, pin))
-        return RemoteDevice(connector, host, reason, VERSION, MODERNGL, require, near)
+        """A new session on a host that is named by its URL or its name; on one of those associated where it is not."""
+        named = None if host is None else self._placing.named(host, None, token, ca, pin)
+        if named is not None and named.host is None:
+            raise ValueError(f"{host!r} is no host, but this machine")
+
+        def make(on: Host | None, record: DeviceRecord | None, chosen: str) -> RemoteDevice:
+            assert on is not None
+            return self._open(on, record, chosen if named is None else reason, require, near)
+
+        return self._placing.place(named, Wanted(require), make, local=False)
+
+    def _open(
+        self, host: Host, record: DeviceRecord | None, reason: str, require: int, near: bool = True
+    ) -> RemoteDevice:
+        connector = functools.partial(
+            websocket.connect,
+            host.url,
+            host.current_token,
+            trust=host.trust,
+            device=None if record is None else record.handle,
+        )
+        device = RemoteDevice(connector, host.url, reason, VERSION, MODERNGL, require, near)
+        device.listed = record
+        return device
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:
         """A context of a session that a connector opens: for hosts that are reached in another way than by a URL."""
@@ -101,12 +183,13 @@ class Instance:
             found = self._devices[ctx] = LocalDevice(ctx.info["GL_RENDERER"], "made by moderngl itself")
         return found
 
-    def _choose(self) -> tuple[str, str]:
-        host = os.environ.get("GLREMOTE_HOST")
-        return (host, "GLREMOTE_HOST") if host else ("local", "no host is named in the call or in GLREMOTE_HOST")
-
     def _local(
-        self, require: int | None, device_index: int | None, reason: str, settings: dict[str, Any]
+        self,
+        require: int | None,
+        device_index: int | None,
+        reason: str,
+        settings: dict[str, Any],
+        record: DeviceRecord | None,
     ) -> moderngl.Context:
         settings.setdefault("backend", "egl")
         if device_index is not None:
@@ -121,14 +204,22 @@ class Instance:
                 f"GLREMOTE_HOST, or {INSTALL}"
             ) from error
         renderer = ctx.info["GL_RENDERER"]
-        self._devices[ctx] = LocalDevice(renderer, reason)
+        self._devices[ctx] = LocalDevice(renderer, reason, listed=record)
         if is_software(renderer):
             warnings.warn(
                 f"the context is on this machine's software renderer, {renderer}; name a host with "
                 "create_context(\"ws://...\") or GLREMOTE_HOST to use a GPU",
-                stacklevel=4,
+                stacklevel=6,
             )
         return ctx
+
+
+def read_bytes(memory: int | str) -> int:
+    """A number of bytes; in text k, m and g are units of 1024, as in "8g". Raises ValueError."""
+    found = re.fullmatch(r"(\d+)([kmg]?)", str(memory).strip().lower(), re.ASCII)
+    if found is None:
+        raise ValueError(f"{memory!r} is no number of bytes: give one, or a text as \"8g\"")
+    return int(found[1]) << 10 * " kmg".index(found[2] or " ")
 
 
 plain_create_context = moderngl.create_context

@@ -33,7 +33,7 @@ class Seam:
     def __init__(
         self,
         instance: Instance,
-        host: str,
+        host: str | None,
         token: str | None,
         screen: tuple[int, int],
         ca: str | None = None,
@@ -87,14 +87,14 @@ class Seam:
             ctx = plain_create_context(standalone=True, **settings)
             ctx.release()
             raise ValueError(f"Requested OpenGL version {require}, got version {ctx.version_code}") from None
+        mglo: Any = ctx.mglo
         most = ctx.info["GL_MAX_RENDERBUFFER_SIZE"]
         if max(self._screen) > most:
             ctx.release()
             size = "{}x{}".format(*self._screen)
-            raise HostError(f"{self._host}: a screen of {size} pixels is too large; it has at most {most} a side")
+            raise HostError(f"{mglo.device.host}: a screen of {size} pixels is too large; it has at most {most} a side")
         framebuffer: Any = ctx.simple_framebuffer(self._screen)
         framebuffer.use()
-        mglo: Any = ctx.mglo
         mglo.take_for_default(framebuffer.mglo, BITS)
         self._window = mglo
         return self._seen(ctx)
@@ -128,9 +128,12 @@ def _seam() -> Seam:
 
 
 def install(
-    host: str, token: str | None, screen: tuple[int, int] = SCREEN, ca: str | None = None, pin: str | None = None
+    host: str | None, token: str | None, screen: tuple[int, int] = SCREEN, ca: str | None = None, pin: str | None = None
 ) -> None:
-    """From now on every context that this program makes through moderngl is on `host`; in its worker processes too."""
+    """From now on every context that this program makes through moderngl is on `host`; in its worker processes too.
+
+    None: each is on one of the associated hosts, whichever is chosen when it is made.
+    """
     moderngl.mgl = Seam(instance(), host, token, screen, ca, pin)  # type: ignore[attr-defined]
     moderngl.create_context = create_context
     moderngl.init_context = init_context

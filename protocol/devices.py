@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import msgspec
 
+from .errors import ProtocolError
+
 PATH = "/devices"
 """Where a GET with the token of a session (Authorization: Bearer) is answered with a `HostReport`."""
 DEVICE_HEADER = "Glremote-Device"
 """In the request for a websocket: which device the new session is to be on, by a name that `Device.answers_to` takes.
-Without it the host takes the one that is least busy. A device that there is not is refused with 404, in words."""
+Without it the host takes the one with the fewest sessions. A device that there is not is refused with 404, in words.
+In the answer that opens the websocket: the session's device, as its number, a space and its UUID, each "-" where there
+is none."""
+SOFTWARE = "software"
+"""How a software renderer is named."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,11 +53,25 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: int = 0
     """Its place in EGL's own order; that is nobody's number, and moderngl's `device_index` on the host."""
 
+    @property
+    def label(self) -> str:
+        """The shortest of its names."""
+        return SOFTWARE if self.software else "-" if self.number is None else str(self.number)
+
+    def described(self) -> str:
+        """In a line: its names, and what it is."""
+        return f"{', '.join(name for name in (self.label, self.uuid, self.pci) if name)} ({self.name})"
+
     def answers_to(self, name: str) -> bool:
-        """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address."""
+        """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address.
+
+        A software renderer, which has none of these, is named SOFTWARE.
+        """
         name = name.strip().lower()
-        if name.isdecimal():
-            return self.number is not None and int(name) == self.number
+        if name == SOFTWARE:
+            return self.software
+        if name.isascii() and name.isdecimal():
+            return self.number is not None and name.lstrip("0") == str(self.number).lstrip("0")
         uuid, pci = (self.uuid or "").lower(), (self.pci or "").lower()
         return bool(name) and ((len(name) > 7 and uuid.startswith(name)) or name in (pci, pci.partition(":")[2]))
 
@@ -67,7 +87,7 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sessions: int
     """That are there now, on all devices."""
     max_sessions: int
-    """That there may be: of the host, or of the token that asks, whichever is less."""
+    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin."""
     draining: bool = False
     """It takes no new sessions."""
     devices: tuple[Device, ...] = ()
@@ -80,9 +100,20 @@ def encode(report: HostReport) -> bytes:
 
 def decode(body: bytes) -> HostReport:
     """Raises ProtocolError for what is no report."""
-    from .errors import ProtocolError
-
     try:
         return msgspec.json.decode(body, type=HostReport)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError(f"what came is no report of a host's devices: {error}") from None
+
+
+def encode_devices(devices: tuple[Device, ...]) -> bytes:
+    """A machine's devices alone, where no host serves them (host/telling.py)."""
+    return msgspec.json.encode(devices)
+
+
+def decode_devices(body: bytes) -> tuple[Device, ...]:
+    """Raises ProtocolError for what is none."""
+    try:
+        return msgspec.json.decode(body, type=tuple[Device, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"what came are no devices: {error}") from None

@@ -7,8 +7,10 @@
     │   ├── TooLarge            more than goes in one piece
     │   │   └── BufferTooLarge  ... more than one command buffer holds, inside `with command_buffer(...)`
     │   ├── ForeignName         a number that no OpenGL object of this context has
+    │   ├── HostsFileError      the file of hosts cannot be used as it is
     │   └── Inherited           a context used in a process that was forked from its own
     ├── HostError               the host's driver: what moderngl or OpenGL refused there
+    │   ├── NoDevice            none of the devices that there are is what is asked for
     │   └── Fault               ... of a command that was recorded earlier (recording/ has it; a moderngl.Error too)
     ├── LinkError               the way between client and host
     │   ├── HostUnreachable     nobody answers there, or not a glremote host
@@ -56,12 +58,20 @@ class ForeignName(CallError):
     """
 
 
+class HostsFileError(CallError):
+    """The file of hosts (GLREMOTE_HOSTS) cannot be used as it is, or changed as was asked; the text says why."""
+
+
 class Inherited(CallError):
     """A context was used in a process that was forked from the one that made it; make a context in each process."""
 
 
 class HostError(Error):
     """moderngl or OpenGL on the host refused something."""
+
+
+class NoDevice(HostError):
+    """None of the devices that there are is what is asked for, or can be had; the text says of each why not."""
 
 
 class LinkError(Error):

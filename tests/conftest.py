@@ -27,11 +27,12 @@ REMOTE_WAYS = WAYS[1:]
 def folder_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What is kept of programs is kept there, also by child processes; never in the user's own folder.
 
-    And no host admits the user's own tokens.
+    And no host admits the user's own tokens, and no host of the user's is associated.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(known.VARIABLE, str(tmp_path_factory.mktemp("cache")))
         patch.setenv("GLREMOTE_TOKENS", "")
+        patch.setenv("GLREMOTE_HOSTS", "")
         yield
 
 

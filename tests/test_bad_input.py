@@ -16,7 +16,7 @@ import pytest
 import glremote
 from glremote.host.inprocess import InProcessHost
 from glremote.host.serving import LocalHost
-from glremote.link import websocket
+from glremote.link import reaching
 from glremote.protocol import handshake, messages
 from glremote.protocol.commands import rows as rows_of
 from tests.processes import children
@@ -61,8 +61,8 @@ def test_a_token_that_none_is_is_not_shown(closed_port: int, token: str) -> None
 
 
 def test_someone_silent() -> None:
-    """A server that accepts and says nothing: the error comes within websocket.CONNECT_TIMEOUT, which is below 5 s."""
-    assert websocket.CONNECT_TIMEOUT < 5
+    """A server that accepts and says nothing: the error comes within reaching.CONNECT_TIMEOUT, which is below 5 s."""
+    assert reaching.CONNECT_TIMEOUT < 5
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"ws://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(glremote.HostUnreachable, match="no glremote host answered within"):

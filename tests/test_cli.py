@@ -30,7 +30,7 @@ NOWHERE = "ws://127.0.0.1:9"
 def command(*arguments: str, **variables: str) -> dict[str, Any]:
     """The arguments of subprocess.Popen for `glremote ...`; the environment names no host and no token."""
     inherited = environment().items()
-    kept = ("GLREMOTE_CACHE", "GLREMOTE_TOKENS")
+    kept = ("GLREMOTE_CACHE", "GLREMOTE_TOKENS", "GLREMOTE_HOSTS")
     clean = {name: text for name, text in inherited if name in kept or not name.startswith("GLREMOTE_")}
     return {"args": [sys.executable, "-m", "glremote", *arguments], "env": clean | variables, "text": True}
 

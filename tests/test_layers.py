@@ -45,32 +45,38 @@ LAYERS: dict[str, set[str]] = {
     "host.readbacks": {"protocol", "host.gl", "host.zeroing"},
     "host.reflecting": {"protocol"},
     "host.gl": set(),
+    "host.egl": set(),  # raw EGL's door, as host.gl is raw OpenGL's
+    "host.probing": {"protocol", "host.egl", "host.gl", "host.gpus", "host.serving"},
+    "host.serving": {"protocol"},
     "host.keeping": {"protocol"},
     "host.zeroing": set(),
     "host.walls": set(),
     # the client's side; version is a constant, which a greeting tells
-    "device": {"protocol", "link", "images"},
+    "hosts": {"link"},
+    "device": {"protocol", "link", "images", "hosts"},
+    "placing": {"device", "hosts"},
     "recording": {"protocol", "link", "images"},
-    "instance": {"device", "recording", "version"},
+    "instance": {"device", "recording", "version", "placing"},
     # the host's side: link, and the interpreter's package
-    "host": {"link", "host.interpreter", "host.walls", "version"},
+    "host": {"link", "host.interpreter", "host.walls", "host.egl", "version"},
     # the public front, and what is built on it
     "front": {"instance"},
     "running": {"instance"},
+    "measuring": {"instance"},
     "": {"front"},
     "samples": {"", "shaders"},
     "gallery": {"", "samples"},
     # it looks at both sides, and goes the way of a client to a host
     "doctor": {"device", "host"},
     # everything
-    "cli": {"", "doctor", "gallery", "host", "running"},
+    "cli": {"", "doctor", "gallery", "host", "running", "measuring"},
     "__main__": {"cli"},
 }
 """Modules of glremote by the longest name that fits; "" is glremote/__init__.py."""
 
 DOORS: dict[str, tuple[str, ...]] = {
     "websockets": ("link", "host.gateway"),
-    "moderngl": ("recording", "host", "", "front", "instance", "running", "samples"),
+    "moderngl": ("recording", "host", "", "front", "instance", "running", "measuring", "samples"),
     "_moderngl": ("recording", "host"),
     "glcontext": ("recording", "host", "", "front", "instance", "running"),
     "msgspec": ("protocol",),
@@ -78,7 +84,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "asyncio": ("host.gateway",),
     "uvloop": ("host.gateway",),
     "prometheus_client": ("host.gateway",),
-    "platformdirs": ("recording", "host.walls", "host.gateway"),
+    "platformdirs": ("recording", "host.walls", "host.gateway", "hosts"),
+    "tomlkit": ("hosts",),
     "PIL": ("images", "samples"),
     "click": ("cli",),
     "rich": ("cli",),

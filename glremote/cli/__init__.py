@@ -1,5 +1,4 @@
-"""The command line: `glremote serve`, `glremote token`, `glremote run`, `glremote gallery`, `glremote doctor`,
-a module each.
+"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run`, `gallery` and `doctor`, a module each.
 
 Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
 done; whatever does it is imported by the command that needs it, so that `--help` is quick.
@@ -11,8 +10,11 @@ import sys
 
 import click
 
+from .devices import devices
 from .doctor import doctor
 from .gallery import gallery
+from .hosts import hosts
+from .ping import ping
 from .run import Program, run
 from .serve import serve
 from .tokens import token
@@ -48,5 +50,5 @@ def commands() -> None:
     """
 
 
-for command in (serve, token, run, gallery, doctor):
+for command in (serve, token, hosts, devices, ping, run, gallery, doctor):
     commands.add_command(command)

@@ -10,7 +10,7 @@ import click
 
 from glremote.protocol.errors import Error
 
-from .options import Failure, check_trust, read_token, token_option, trust_options
+from .options import Failure, check_host, check_trust, token_for, token_option, trust_options
 
 
 @click.command()
@@ -37,11 +37,11 @@ def gallery(host: str | None, token_file: Path | None, ca: str | None, pin: str 
     from glremote.gallery import make_gallery
     from glremote.host.serving import LocalHost
 
-    ca = check_trust(host or "a host of its own", ca, pin)
+    ca = check_host(host, ca, pin) if host else check_trust("a host of its own", ca, pin)
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
     try:
         with contextlib.ExitStack() as stack:
-            url, token = host, read_token(token_file)
+            url, token = host, token_for(host, token_file)
             if not url:
                 local = stack.enter_context(LocalHost())
                 url, token = local.url, local.token

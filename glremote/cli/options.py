@@ -8,9 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from glremote.protocol.errors import Error
+
+if TYPE_CHECKING:
+    from glremote.hosts import Host
 
 
 class Failure(click.ClickException):
@@ -74,3 +79,33 @@ def check_trust(host: str, ca: str | None, pin: str | None) -> str | None:
     except ValueError as error:
         raise Failure(str(error)) from None
     return None if ca is None else os.path.abspath(ca)
+
+
+def associated() -> tuple[Host, ...]:
+    """The hosts of the hosts' file."""
+    from glremote import hosts
+
+    try:
+        return hosts.read(hosts.default_file()).hosts
+    except Error as error:
+        raise Failure(str(error)) from None
+
+
+def check_host(host: str, ca: str | None, pin: str | None) -> str | None:
+    """The path of `ca`, wherever the program goes. Says now what would fail later of a host by its URL or its name."""
+    from glremote.placing import Placing
+
+    try:
+        named = Placing().named(host, None, ca=ca, pin=pin)
+        if named is None or named.host is None:
+            raise Failure(f"{host!r} is this machine, and no host: give ws://HOST:PORT or wss://HOST:PORT")
+        _ = named.host.trust
+    except (Error, ValueError) as error:
+        raise Failure(str(error)) from None
+    return None if ca is None else os.path.abspath(ca)
+
+
+def token_for(host: str | None, file: Path | None) -> str | None:
+    """The token from the file, else from the environment for a host that is named by its URL: others have their own."""
+    token = read_token(file)
+    return token if file is not None or (host or "").startswith(("ws://", "wss://")) else None

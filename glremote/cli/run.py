@@ -18,7 +18,7 @@ import click
 
 from glremote.protocol.errors import Error
 
-from .options import Failure, check_trust, read_token, token_option, trust_options
+from .options import Failure, associated, check_host, token_for, token_option, trust_options
 
 REST = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
@@ -54,7 +54,13 @@ def read_size(ctx: click.Context, option: click.Parameter, text: str | None) -> 
 
 
 @click.command(cls=RunCommand, context_settings=REST, options_metavar="[OPTIONS]")
-@click.option("--host", metavar="URL", envvar="GLREMOTE_HOST", help="ws://HOST:PORT  [default: GLREMOTE_HOST]")
+@click.option(
+    "--host",
+    metavar="URL",
+    envvar="GLREMOTE_HOST",
+    help="ws://HOST:PORT, or the name of a host of `glremote hosts`, or one of its devices as in NAME/0.  [default: "
+    "GLREMOTE_HOST, else the one of those hosts that is least busy, for each context]",
+)
 @token_option
 @trust_options
 @click.option(
@@ -80,18 +86,22 @@ def run(
     it makes are elsewhere. There is no window: for a program that does not say standalone=True, ctx.screen is a
     framebuffer on the host.
     """
-    if not host:
-        raise click.UsageError("No host is named: give --host ws://HOST:PORT, or set GLREMOTE_HOST.")
+    if not host and not associated():
+        raise click.UsageError(
+            "No host is named: give --host ws://HOST:PORT, or set GLREMOTE_HOST, or add one with `glremote hosts add`."
+        )
     if module is None and not arguments:
         raise click.UsageError("Give a SCRIPT, or -m MODULE.")
     program = Program(module, None, arguments) if module else Program(None, arguments[0], arguments[1:])
     program.check()
-    if not host.startswith(("ws://", "wss://")):
-        raise Failure(f"{host!r} is no address of a host: give ws://HOST:PORT or wss://HOST:PORT")
-    ca = check_trust(host, ca, pin)
+    if host:
+        ca = check_host(host, ca, pin)
+    elif token_file or ca or pin:
+        raise click.UsageError("--token-file, --ca-file and --pin are for the host that --host names.")
+    token = token_for(host, token_file)
     from glremote import running
 
-    running.install(host, read_token(token_file), screen or running.SCREEN, ca, pin)
+    running.install(host or None, token, screen or running.SCREEN, ca, pin)
     return program
 
 

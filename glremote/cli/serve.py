@@ -21,6 +21,8 @@ from .unit import ServeCommand, installing, printed
 if TYPE_CHECKING:
     from glremote.host import gateway
     from glremote.host.gateway.tokens import Token
+    from glremote.host.probing import Probe
+    from glremote.protocol.devices import Device
 
 
 def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> Any:
@@ -40,6 +42,14 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
 )
 @token_option
 @click.option(
+    "--devices",
+    metavar="NAMES",
+    default="all",
+    show_default=True,
+    help="What to render with: `all` GPUs (the software renderer where there is none), or some by number, UUID or PCI "
+    "address, with commas between them; `software` is the software renderer. Contexts are spread over them.",
+)
+@click.option(
     "--max-sessions", type=click.IntRange(1), default=16, show_default=True, help="How many contexts at a time."
 )
 @click.option(
@@ -51,7 +61,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     help="How long a context is kept for a client whose connection broke.",
 )
 @click.option(
-    "--warm", type=click.IntRange(0), default=2, show_default=True, help="How many workers are started in advance."
+    "--warm", type=click.IntRange(0), default=2, show_default=True, help="How many workers are ready, on each device."
 )
 @click.option(
     "--no-near", "near", flag_value=False, default=True, help="Let no client on this machine pass by the websocket."
@@ -135,7 +145,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
 )
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
-    """Serve this machine's GPU to glremote programs.
+    """Serve this machine's GPUs to glremote programs.
 
     Listens on this machine alone unless --bind says otherwise; at another address it starts only with TLS and with a
     token that you chose. Prints one line with its address when it is ready. Admits the tokens of `glremote token` and
@@ -143,6 +153,18 @@ def serve(**given: Any) -> None:
     contexts on it; after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser
     shows what it does.
     """
+    if given.pop("print_unit"):
+        _print_unit(**given)
+        return
+    with contextlib.ExitStack() as stack:
+        _serve_with(stack, given)
+
+
+def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
+    """All of it; what is to be done at the end is in `stack`."""
+    from glremote.host.probing import Probe
+
+    probe = stack.enter_context(contextlib.closing(Probe()))  # meanwhile there is much to import
     from glremote.host import gateway
     from glremote.host.gateway import logs, tokens
 
@@ -154,32 +176,51 @@ def serve(**given: Any) -> None:
     made = token is None and all(one.has_expired() for one in known)
     certificate, key, insecure = given.pop("tls_cert"), given.pop("tls_key"), given.pop("insecure")
     tls = _tls(certificate, key)
-    if not is_loopback(given["bind"]) and not insecure:
-        _refuse_strangers(given["bind"], tls is None, made)
-    if given.pop("print_unit"):
-        _print_unit(token, made, file)
-        return
+    _check_bind(given["bind"], insecure, tls is None, made)
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
     look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
     if look_token is not None and (look_token == token or tokens.find(look_token, known) is not None):
         raise Failure("the token for looking is the host's own: whoever may look could render; take another")
     logs.begin(given.pop("log_format"))
-    with contextlib.ExitStack() as stack:
-        stays = not made and lifeline is None
-        given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
-        own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
-        options = gateway.Options(
-            token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline,
-            tls_files=None if tls is None else (certificate, key), **given,
-        )  # fmt: skip
-        _serve(options, made, certificate)
+    stays = not made and lifeline is None
+    given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
+    given["devices"] = _devices(probe, given["devices"])
+    own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
+    options = gateway.Options(
+        token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline,
+        tls_files=None if tls is None else (certificate, key), **given,
+    )  # fmt: skip
+    _serve(options, made, certificate)
 
 
-def _print_unit(token: str | None, made: bool, tokens_file: Path | None) -> None:
+def _devices(probe: Probe, wanted: str) -> tuple[Device, ...]:
+    """Those that are meant. A GPU that cannot be served, though all were meant, is said."""
+    from glremote.host.probing import selected
+
+    found = probe.found()
+    try:
+        devices = selected(found, wanted)
+    except LookupError as error:
+        raise Failure(f"nothing can be rendered here: {error}") from None
+    served = {device.pci for device in found.devices}
+    for one in found.others:
+        if one.pci is not None and one.pci not in served:
+            tell(f"Warning: the GPU {one.pci} is not served: {one.why}.")
+    return devices
+
+
+def _print_unit(
+    token_file: Path | None, tokens_file: Path | None, tls_cert: Path | None, tls_key: Path | None, bind: str,
+    insecure: bool, **_: Any,
+) -> None:  # fmt: skip
     """On standard output the unit alone; what is to be known beside it on standard error."""
-    ctx = click.get_current_context()
-    print(printed(ctx, tokens_file), end="")
-    if token is not None and ctx.params["token_file"] is None:
+    from glremote.host.gateway import tokens
+
+    token, file = read_token(token_file), tokens_file or tokens.default_file()
+    made = token is None and all(one.has_expired() for one in _tokens_in(file))
+    _check_bind(bind, insecure, _tls(tls_cert, tls_key) is None, made)
+    print(printed(click.get_current_context(), file), end="")
+    if token is not None and token_file is None:
         tell("Warning: GLREMOTE_TOKEN is not in the unit, which everybody can read: name a file with --token-file.")
     if made:
         tell("Warning: it will make a token for each run, and log it: make one with `glremote token create`.")
@@ -276,7 +317,10 @@ def is_loopback(bind: str) -> bool:
     return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)
 
 
-def _refuse_strangers(bind: str, no_tls: bool, no_token: bool) -> None:
+def _check_bind(bind: str, insecure: bool, no_tls: bool, no_token: bool) -> None:
+    """No host is open to strangers by oversight."""
+    if insecure or is_loopback(bind):
+        return
     lacks = []
     if no_tls:
         lacks.append("TLS (--tls-cert FILE --tls-key FILE)")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .choosing import DeviceRecord
+
 
 @dataclass
 class Traffic:
@@ -24,6 +26,8 @@ class LocalDevice:
     reason: str
     host: str = "local"
     remote: bool = False
+    listed: DeviceRecord | None = None
+    """The device as it was listed, where one was named or chosen."""
     traffic: Traffic = field(default_factory=Traffic)
 
     def measure(self) -> Traffic:

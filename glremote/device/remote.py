@@ -53,6 +53,7 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import ALIGNMENT, Stack
 
 from . import ending
+from .choosing import DeviceRecord
 from .devices import Traffic
 from .opening import GREETING_TIMEOUT, greet, prove, tell
 from .road import Connector, Road
@@ -86,6 +87,8 @@ class RemoteDevice:
     ) -> None:
         self.host = host
         self.reason = reason
+        self.listed: DeviceRecord | None = None
+        """The device as it was listed, where one was named or chosen."""
         self.traffic = Traffic()
         self.lost: Error | None = None
         self.on_fault: Callable[[Fault], None] = lambda fault: None

@@ -45,6 +45,8 @@ _MAP_READ, _MAP_PERSISTENT, _MAP_COHERENT = 0x1, 0x40, 0x80
 _SYNC_GPU_COMMANDS_COMPLETE = 0x9117
 _SYNC_FLUSH_COMMANDS = 0x1
 _TIMEOUT_EXPIRED = 0x911B
+_NUM_DEVICE_UUIDS = 0x9596
+_DEVICE_UUID = 0x9597
 
 _enum = _name = c_uint32
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
@@ -77,6 +79,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # the result, then the arguments
     "glGetFramebufferAttachmentParameteriv": (None, _enum, _enum, _enum, c_void_p),
     "glGetError": (_enum,),
     "glGetIntegerv": (None, _enum, c_void_p),
+    "glGetUnsignedBytei_vEXT": (None, _enum, c_uint32, c_void_p),
     "glIsEnabled": (c_ubyte, _enum),
     "glMapBufferRange": (c_void_p, _enum, c_ssize_t, c_ssize_t, c_uint32),
 }
@@ -209,6 +212,19 @@ class OpenGL:
             return False
         self.glDeleteSync(fence)
         return True
+
+    def device_uuid(self) -> bytes | None:
+        """16 bytes by which other interfaces know the GPU too, if it is one alone.
+
+        Needs GL_EXT_memory_object.
+        """
+        count, found = c_int32(), (c_ubyte * 16)()
+        with self.errors_apart():
+            self.glGetIntegerv(_NUM_DEVICE_UUIDS, byref(count))
+            if count.value != 1:
+                return None
+            self.glGetUnsignedBytei_vEXT(_DEVICE_UUID, 0, byref(found))
+        return bytes(found)
 
     @contextmanager
     def _drawing(self) -> Iterator[None]:

@@ -20,8 +20,9 @@ from glremote.protocol import proof
 from glremote.protocol.errors import NotAdmitted, ProtocolError
 from glremote.protocol.messages import Challenge, Lost, decode, encode
 
+from .egl import make_context
 from .port import LARGEST, Event, Is, PortClosed
-from .worker import Worker, make_context
+from .worker import Worker
 
 PROOF_TIMEOUT = 10.0
 """Seconds that a client has to prove that the session is its own."""

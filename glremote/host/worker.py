@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import moderngl
-from moderngl import mgl  # type: ignore[attr-defined]
 
 from glremote.link.pace import Pace
 from glremote.protocol import buffers, handshake
@@ -48,6 +47,7 @@ from glremote.version import VERSION as SOFTWARE
 
 from . import walls
 from .deadlines import Deadlines, Page
+from .egl import make_context
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .limits import Limits
@@ -451,17 +451,6 @@ class Worker:
 
 def _shortened(text_: str) -> str:
     return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
-
-
-LIBRARIES = {"libgl": "libGL.so.1", "libegl": "libEGL.so.1"} if sys.platform == "linux" else {}
-"""By the names that all systems have for them: glcontext's own search for them starts programs."""
-
-
-def make_context(require: int, device_index: int | None = None) -> tuple[Any, int]:
-    """A fresh EGL context: moderngl's C object, and its version as 330 or 450."""
-    settings: dict[str, Any] = dict(LIBRARIES) if device_index is None else LIBRARIES | {"device_index": device_index}
-    context, version_code = mgl.create_context(glversion=require, mode="standalone", backend="egl", **settings)
-    return context, version_code
 
 
 NO_EGL = (

@@ -6,39 +6,29 @@ proxy is asked, no extension offered (so nothing is deflated), and every size is
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import re
 import socket
-import ssl
 import time
 from collections.abc import Sequence
 
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidStatus, InvalidURI
+from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.protocol import State
-from websockets.uri import WebSocketURI, parse_uri
+from websockets.uri import WebSocketURI
 
-from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
+from glremote.protocol.devices import DEVICE_HEADER
+from glremote.protocol.errors import HostUnreachable
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
-from .tls import Trust, Untrusted, explain
+from .reaching import CONNECT_TIMEOUT, check_refusal, headers, open_socket, parsed, seconds_at_the_host
+from .tls import Trust
 
 PATH = "/glremote"
 SESSION_HEADER = "Glremote-Session"
 """Names the session that a connection resumes; without it a new one begins."""
-REFUSALS = (401, 403, 404, 410, 503)
-"""How a gateway refuses; the body says why."""
-LATER = 429
-"""How it refuses for a while, whoever it is."""
-TIMING_HEADER = "Server-Timing"
-"""How long the host had a request before it answered (W3C Server Timing), which is no distance."""
-_TIMING = re.compile(r"admit;dur=(\d{1,6}(?:\.\d{1,6})?)$")
-CONNECT_TIMEOUT = 4.0
-"""Seconds from nothing to an open websocket."""
 KEEPALIVE = 5.0
 """Seconds between two signs of life, which either side gives for itself: websocket pings."""
 log = logging.getLogger("glremote.websockets")
@@ -97,15 +87,16 @@ def connect(
     session: str | None = None,
     trust: Trust | None = None,
     timeout: float = CONNECT_TIMEOUT,
+    device: str | None = None,
 ) -> Link:
     """Open a websocket to the host at `url` (ws:// or wss://), for a new session or the named one.
 
-    `trust` is for wss://; without it, the system's authorities. `timeout` is seconds for all of it. Raises
-    HostUnreachable or NotAdmitted, naming the host and what to do.
+    `device` names that of a new session; without it the host chooses. `trust` is for wss://; without it, the system's
+    authorities. `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to
+    do.
     """
-    uri = _parsed(url)
-    if token and not (token.isascii() and token.isprintable()):
-        raise NotAdmitted(f"{url}: the token has characters other than printable ASCII; no host has such a token")
+    uri = parsed(url)
+    said = headers(url, token)
     deadline = time.monotonic() + timeout
     protocol = ClientProtocol(
         WebSocketURI(uri.secure, uri.host, uri.port, uri.path if uri.path not in ("", "/") else PATH, uri.query),
@@ -113,12 +104,13 @@ def connect(
         logger=log,
     )
     request = protocol.connect()
-    request.headers["User-Agent"] = "glremote"
-    if token:
-        request.headers["Authorization"] = f"Bearer {token}"
     if session:
-        request.headers[SESSION_HEADER] = session
-    sock = _open(url, uri, trust, timeout)
+        said[SESSION_HEADER] = session
+    elif device:
+        said[DEVICE_HEADER] = device
+    for name, value in said.items():
+        request.headers[name] = value
+    sock = open_socket(url, uri, trust, timeout)
     began = time.monotonic()
     try:
         protocol.send_request(request)
@@ -128,61 +120,9 @@ def connect(
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
     link.keepalive = KEEPALIVE
-    link.distance = max(0.0, time.monotonic() - began - _seconds_at_the_host(response))
+    link.distance = max(0.0, time.monotonic() - began - seconds_at_the_host(response))
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
-
-
-def _seconds_at_the_host(response: Response) -> float:
-    """As the host says; nothing where it does not."""
-    found = _TIMING.match(response.headers.get(TIMING_HEADER, ""))
-    return float(found[1]) / 1000 if found else 0.0
-
-
-def _parsed(url: str) -> WebSocketURI:
-    try:
-        uri = parse_uri(url)
-        if not url.isprintable():
-            raise ValueError("it has characters that cannot be seen")
-    except (InvalidURI, ValueError) as error:
-        raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
-    if uri.username is not None or uri.password is not None:  # and so the text does not show them
-        raise HostUnreachable(
-            f"a host's address with a user and a password (at {uri.host}) is not taken; give ws://HOST:PORT and a token"
-        )
-    return uri
-
-
-def _open(url: str, uri: WebSocketURI, trust: Trust | None, timeout: float) -> socket.socket:
-    try:
-        sock = socket.create_connection((uri.host, uri.port), timeout)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except OSError as error:
-        reason = error.strerror or str(error) or type(error).__name__
-        kind = NobodyListens if isinstance(error, ConnectionRefusedError) else HostUnreachable
-        raise kind(
-            f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
-        ) from None
-    return _secured(url, sock, uri.host, trust or Trust()) if uri.secure else sock
-
-
-def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLSocket:
-    """TLS on a socket, with a host that is trusted: nothing is said to another, and so no token either."""
-    secured = None
-    try:
-        secured = trust.context.wrap_socket(sock, server_hostname=name)
-        trust.check(secured.getpeercert(binary_form=True))
-        return secured
-    except Untrusted as error:
-        why = str(error)
-    except TimeoutError:
-        why = "connected, and TLS was not spoken in time"
-    except ssl.SSLError as error:
-        why = explain(error)
-    except (OSError, ValueError) as error:
-        why = f"the connection broke while TLS began: {error}"
-    (secured or sock).close()
-    raise HostUnreachable(f"{url}: {why}")
 
 
 def _upgrade(
@@ -213,11 +153,6 @@ def _upgrade(
         raise HostUnreachable(f"{url}: the connection broke while it was opened: {error}") from None
     if response is not None and protocol.handshake_exc is None:
         return response, frames
-    status = response.status_code if response else None
-    if response is not None and isinstance(protocol.handshake_exc, InvalidStatus) and status in REFUSALS:
-        with contextlib.suppress(ValueError):
-            said = response.body.decode().strip() if response.body else response.reason_phrase
-            raise NotAdmitted(f"{url}: {said}")
-    if response is not None and status == LATER and response.headers.get("Server") == "glremote" and response.body:
-        raise HostUnreachable(f"{url}: {response.body.decode(errors='replace').strip()}")
+    if response is not None and isinstance(protocol.handshake_exc, InvalidStatus):
+        check_refusal(url, response)
     raise HostUnreachable(f"{url}: what answers there is no glremote host ({protocol.handshake_exc})")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from glremote.host.egl import make_context
 from glremote.host.interpreter import Interpreter, Part
 from glremote.host.keeping import InReplay
-from glremote.host.worker import make_context
 from glremote.protocol import commands as c
 from glremote.protocol.buffers import Checker
 from glremote.protocol.errors import ProtocolError

@@ -41,12 +41,13 @@ DEADLINE = 30.0
 GATEWAY = """
 import asyncio, json, logging, pathlib, sys
 from glremote.host import gateway
-from glremote.host.gateway import door, looking, sessions, workers
+from glremote.host.gateway import devices, door, looking, sessions, warming, workers
 from glremote.host.limits import Limits
+from glremote.protocol.devices import Device
 logging.basicConfig(level=logging.INFO)
 given = json.loads(sys.argv[1])
 for name, value in given.pop("constants").items():
-    for module in (door, sessions, workers, looking, gateway):
+    for module in (devices, door, sessions, warming, workers, looking, gateway):
         if name in vars(module):
             setattr(module, name, value)
 given["worker_command"] = tuple(given["worker_command"])
@@ -56,6 +57,7 @@ if "limits" in given:
     given["limits"] = Limits().changed(given["limits"])
 if "tls" in given:
     given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
+given["devices"] = tuple(Device(**fields) for fields in given.get("devices", ()))
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))
 run(gateway.Options(**given), lambda url: print(url, flush=True))
@@ -113,6 +115,7 @@ while True:
     word, _, rest = data.partition(b" ")
     if word == b"hello":
         known = {"pid": os.getpid(), "events": events, "introduction": introduction, "variables": dict(os.environ)}
+        known["arguments"] = sys.argv[1:]
         send(PACKET, json.dumps(known).encode())
     elif word == b"exit":
         sys.stderr.write("some noise\\nthe last words\\n")

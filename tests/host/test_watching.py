@@ -26,6 +26,7 @@ class Stand:
     began: float = 0.0
     limit: float = 3.0
     renderer: str = GPU
+    device: int = 0
     stalled: float = 0.0
     alive: bool = True
     is_stuck: bool = False

@@ -1,8 +1,8 @@
 """The gateway: admits clients on one port, gives each session a worker process, and carries packets between the two.
 
-Knows: who may come in, and which workers are warm. Does not know: OpenGL, or what is in a packet. The way in is in
-door.py, tokens are in tokens.py, sessions in sessions.py, worker processes in workers.py, pages for whoever looks in in
-looking.py.
+Knows: who may come in. Does not know: OpenGL, or what is in a packet. The way in is in door.py, tokens are in
+tokens.py, devices in devices.py, sessions in sessions.py, worker processes in workers.py and warming.py, pages for
+whoever looks in in looking.py.
 
 A `Session` is a task: it carries what its worker sends down to the client, and lives until the worker's end or until
 nobody came back in time. A connection is a task too: it carries what its client sends up. Each reads only when what it
@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import http
 import itertools
 import logging
 import os
 import signal
-import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
@@ -30,15 +27,19 @@ from websockets.http11 import Request, Response
 
 from glremote.host.limits import Limits
 from glremote.link.websocket import PATH, SESSION_HEADER
+from glremote.protocol.devices import DEVICE_HEADER
+from glremote.protocol.devices import PATH as DEVICES
 
 from . import cgroups
 from .caches import Caches
 from .certificate import renew, tls_context
+from .devices import Devices, Served
 from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
-from .looking import PAGES, Looking, is_loopback, no_descriptors
+from .looking import PAGES, Looking, Page, is_loopback, no_descriptors
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
+from .warming import Warming
 from .watching import Watch
 from .workers import Options, Place, Worker, WorkerFailed
 
@@ -46,11 +47,6 @@ __all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", 
 
 log = logging.getLogger("glremote.host")
 
-WARM_LATER = 3.0
-"""Seconds after which a warm worker that was taken is replaced, if others are left: starting one takes a processor from
-the session that has just begun. At the end of a session it is replaced at once."""
-TRY_AGAIN = 10.0
-"""Seconds after which a worker is started again to see whether one can be, when someone asks and none could."""
 REMEMBERED = 1000
 """Of so many sessions that have ended it is known why, for a client that comes back later."""
 NO_TOKENS = "the host cannot read its tokens; its log says why"
@@ -65,70 +61,61 @@ class Gateway:
         self.options = options
         self._door = Door(self._admit, self._connected, options.tls)
         self._own = () if options.token is None else (Token("of serve itself", digest(options.token)),)
-        self._owner = ""  # the token that began a session last
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
         self._watch = Watch()
+        self.devices = Devices(options.devices, lambda: (session.served for session in self._sessions.values()))
+        place = Place(None if options.cache is None else Caches(options.cache))
+        self._warming = Warming(options, self.devices, place, self._watch, self._limits_of)
         self._watching: list[asyncio.Task[None]] = []  # the tokens, and the workers
-        self._place = Place(None if options.cache is None else Caches(options.cache))
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, tuple[str, str]] = {}  # the token's digest, and why
-        self._warm: deque[tuple[str, asyncio.Task[Worker]]] = deque()  # each for the sessions of one token, by digest
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._closing = False
         self.draining = False
-        self.renderer = ""
-        self._no_worker: tuple[float, str] | None = None  # since when, and why, none could be started
         self._on_loopback = False
         self._empty = asyncio.Event()
         self.looking = Looking(self)
 
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
-        self._owner = next((token.digest for token in self._tokens()), "")
+        self._warming.owner = next((token.digest for token in self._tokens()), "")
         groups, how = cgroups.begin()
-        self._place = replace(self._place, groups=groups)
-        if self._place.caches is not None:
-            await asyncio.to_thread(self._place.caches.open)
+        self._warming.place = replace(self._warming.place, groups=groups)
+        if (caches := self._warming.place.caches) is not None:
+            await asyncio.to_thread(caches.open)
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
         self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
         if self.options.tls is not None and self.options.tls_files is not None:
             self._watching.append(asyncio.create_task(renew(self.options.tls, *self.options.tls_files)))
-        self._warm_up()
-        if self._warm:
-            _, first = self._warm[0]
-            await asyncio.wait((first,))
-            if not first.cancelled() and (error := first.exception()) is not None:
-                raise error
+        await self._warming.begin()
+        for served in self.devices.all:
+            if served.device is not None:
+                log.info("device %s, OpenGL %.1f", served.device.described(), served.device.version / 100)
         log.info("%s", how)
         scheme = "ws" if self.options.tls is None else "wss"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def close(self) -> None:
         """Stop accepting, tell every client, end every worker."""
-        self._closing = True
+        self._closing = self._warming.stopped = True
         self._door.close()
         for watching in self._watching:
             watching.cancel()
         for session in list(self._sessions.values()):
             session.end("the host is shutting down")
-        warm = [starting for _, starting in self._warm]
-        for starting in warm:
-            starting.cancel()
-        started = await asyncio.gather(*warm, return_exceptions=True)
-        ending = [worker.end() for worker in started if isinstance(worker, Worker)]
-        await asyncio.gather(*ending, *self._tasks, return_exceptions=True)
+        await asyncio.gather(self._warming.end(), *self._tasks, return_exceptions=True)
         await self._watch.ended()
-        if self._place.groups is not None:
-            self._place.groups.close()
+        if (groups := self._warming.place.groups) is not None:
+            groups.close()
 
     async def drain(self, seconds: float) -> None:
         """Take no new sessions, tell those that are there, and give them so many seconds."""
         if not seconds:
             return
-        self.draining = True
+        self.draining = self._warming.stopped = True
         text = f"the host is going down: this session is ended in {seconds:g} s"
         log.info("going down: no new sessions, and %d have %g s", len(self._sessions), seconds)
         for session in self._sessions.values():
@@ -148,7 +135,12 @@ class Gateway:
     @property
     def warm_workers(self) -> int:
         """How many workers are ready."""
-        return sum(_is_ready(starting) for _, starting in self._warm)
+        return self._warming.ready
+
+    @property
+    def renderer(self) -> str:
+        """Of the worker that was started last."""
+        return self._warming.renderer
 
     def trouble(self) -> str | None:
         """Why no new session can begin, though there may be room for one; or None."""
@@ -160,53 +152,13 @@ class Gateway:
             self._tokens()
         except TokensError:
             return NO_TOKENS
-        if self._no_worker is None:
-            return None
-        since, why = self._no_worker
-        if time.monotonic() - since > TRY_AGAIN and all(starting.done() for _, starting in self._warm):
-            self._warm = deque(warm for warm in self._warm if _is_ready(warm[1]))
-            self._warm.append((self._owner, asyncio.create_task(self._start_worker(self._owner))))
-        return f"no worker can be started: {why}"
+        return self._warming.trouble()
 
     # --- workers
 
-    async def _start_worker(self, owner: str, limits: Limits | None = None) -> Worker:
-        options = dataclasses.replace(self.options, limits=limits or self._limits_of(owner))
-        try:
-            worker = await Worker.start(options, owner, self._place)
-        except WorkerFailed as error:
-            self._no_worker = time.monotonic(), str(error)
-            raise
-        self._no_worker = None
-        self.renderer = worker.renderer
-        self._watch.add(worker)
-        return worker
-
-    async def take_worker(self, token: Token) -> Worker:
-        """A worker for a session of this token; another one is started in its place. Raises WorkerFailed.
-
-        A worker has the cache folder of one token, which its walls let it write to before its session is known, and
-        that token's limits; so one is warm for whoever came last.
-        """
-        self._owner = owner = token.digest
-        limits = self.options.limits.changed(token.limits)
-        worker = None
-        while worker is None and (found := next((warm for warm in self._warm if warm[0] == owner), None)):
-            self._warm.remove(found)
-            with contextlib.suppress(WorkerFailed):  # the next attempt may succeed, or tells why not
-                worker = await found[1]
-            if worker is not None and not (worker.alive and worker.limits == limits):
-                await worker.end()
-                worker = None
-        if worker is None:
-            worker = await self._start_worker(owner, limits)
-            if len(self._warm) == self.options.warm > 0:  # all for others
-                self._keep(asyncio.create_task(_end_when_started(self._warm.popleft()[1])))
-        if self._warm:
-            asyncio.get_running_loop().call_later(WARM_LATER, self._warm_up)
-        else:
-            self._warm_up()
-        return worker
+    async def take_worker(self, token: Token, served: Served) -> Worker:
+        """A worker for a session of this token, on this device. Raises WorkerFailed."""
+        return await self._warming.take(token, served)
 
     def _limits_of(self, owner: str) -> Limits:
         """Of a warm worker of a token: the host's, but for those that are the token's own, as far as is known now."""
@@ -214,10 +166,6 @@ class Gateway:
             own = {token.digest: token.limits for token in self._tokens()}
             return self.options.limits.changed(own.get(owner, ""))
         return self.options.limits
-
-    def _warm_up(self) -> None:
-        while len(self._warm) < self.options.warm and not (self._closing or self.draining):
-            self._warm.append((self._owner, asyncio.create_task(self._start_worker(self._owner))))
 
     # --- admitting
 
@@ -227,9 +175,13 @@ class Gateway:
 
     def _admit(self, connection: Visitor, request: Request) -> Awaitable[Response] | Response | None:
         """Before the websocket opens: None, a page, or the refusal, whose line the client shows after our address."""
-        if request.path.partition("?")[0] in PAGES and "Upgrade" not in request.headers:
+        path = request.path.partition("?")[0]
+        if path in PAGES and "Upgrade" not in request.headers:
             return self._show(connection, request)
-        refusal = self._refusal(connection, request)
+        refusal = self._stranger(connection, request)
+        if refusal is None and path == DEVICES:
+            return self._tell(connection)
+        refusal = refusal or self._no_place(connection, request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
         status, text = refusal
@@ -242,15 +194,20 @@ class Gateway:
     async def _show(self, connection: Visitor, request: Request) -> Response:
         if not self.looking.prepared:
             await asyncio.to_thread(self.looking.prepare)
-        page = self.looking.page(request, self._on_loopback)
-        response = connection.respond(page.status, page.text)
-        del response.headers["Content-Type"]
-        for name, value in (("Content-Type", page.kind), *PAGE_HEADERS.items(), *page.headers):
-            response.headers[name] = value
-        return response
+        await self.devices.refresh()
+        return _answer(connection, self.looking.page(request, self._on_loopback))
 
-    def _refusal(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
-        if request.path.partition("?")[0] != PATH:
+    async def _tell(self, connection: Visitor) -> Response:
+        """Of the devices, to one who may begin a session."""
+        token = connection.token
+        assert token is not None
+        theirs = len(self._sessions_of(token))
+        report = await self.devices.report(token, theirs, self.options.max_sessions, self.draining)
+        return _answer(connection, Page(http.HTTPStatus.OK, report.decode(), "application/json"))
+
+    def _stranger(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
+        """Unless its token is one of ours: then it is the connection's."""
+        if request.path.partition("?")[0] not in (PATH, DEVICES):
             return http.HTTPStatus.NOT_FOUND, f"this is a glremote host, and serves nothing but {PATH}"
         origins = request.headers.get_all("Origin")
         if origins and not (len(origins) == 1 and origins[0] in self.options.origins):
@@ -261,7 +218,7 @@ class Gateway:
         if scheme.lower() != "bearer" or not text.strip():
             how = "name the file that holds it with --token-file, or set GLREMOTE_TOKEN"
             return http.HTTPStatus.UNAUTHORIZED, f"a token is needed, and none was given; {how}"
-        return self._judge(connection, text.strip()) or self._no_place(connection.token, request)
+        return self._judge(connection, text.strip())
 
     def _judge(self, connection: Visitor, text: str) -> tuple[http.HTTPStatus, str] | None:
         """Whether the token is one of ours: then it is the connection's."""
@@ -284,22 +241,30 @@ class Gateway:
         connection.token = token
         return None
 
-    def _no_place(self, token: Token | None, request: Request) -> tuple[http.HTTPStatus, str] | None:
+    def _no_place(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
+        """Unless there is a session to be resumed, or room for one, on a device: then that is the connection's."""
+        token = connection.token
         assert token is not None
         if names := request.headers.get_all(SESSION_HEADER):
-            return self._cannot_resume(names[0], token)
+            return self._cannot_resume(connection, names[0], token)
+        wanted = " ".join(request.headers.get_all(DEVICE_HEADER)) or None
         if self.draining:
             return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host is going down, and takes no new sessions"
         if (short := no_descriptors()) is not None:
             return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {short}"
-        return None if (full := self._full(token)) is None else (
-            http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {full}"
-        )  # fmt: skip
+        if (refusal := self.devices.refusal(wanted)) is not None:
+            return refusal
+        if (full := self._full(token)) is not None:
+            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {full}"
+        self._warming.try_again()
+        connection.served = self.devices.choose(wanted)
+        return None
 
-    def _cannot_resume(self, name: str, token: Token) -> tuple[http.HTTPStatus, str] | None:
+    def _cannot_resume(self, connection: Visitor, name: str, token: Token) -> tuple[http.HTTPStatus, str] | None:
         """Of a session that is another token's it is said what is said of one that never was."""
         session = self._sessions.get(name)
         if session is not None and session.token.digest == token.digest:
+            connection.served = session.served
             return None
         whose, why = self._ended.get(name, ("", ""))
         return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why and whose == token.digest else "")
@@ -307,7 +272,7 @@ class Gateway:
     def _full(self, token: Token) -> str | None:
         """Why no other session may begin. Of this token's without a connection the one that lacks it longest gives its
         place away."""
-        theirs = [session for session in self._sessions.values() if session.token.digest == token.digest]
+        theirs = self._sessions_of(token)
         if token.max_sessions is not None and len(theirs) >= token.max_sessions:
             most = token.max_sessions
             full = f"all {most} of the token {token.name} are in use, which is its --max-sessions; release a context"
@@ -323,6 +288,9 @@ class Gateway:
         self.forget(session, why := "it had no connection, and a new session needed its place")
         session.end(why)
         return None
+
+    def _sessions_of(self, token: Token) -> list[Session]:
+        return [session for session in self._sessions.values() if session.token.digest == token.digest]
 
     async def _look_at_tokens(self) -> None:
         """End the sessions whose token was revoked or has expired, and keep nothing of tokens that are gone."""
@@ -349,20 +317,16 @@ class Gateway:
 
     async def _forget_all_but(self, known: list[str]) -> bool:
         """Keep no warm worker and no cache folder of tokens that are gone; whether there is none any more."""
-        if self._owner not in known:
-            self._owner = next(iter(known), "")
-        kept = {*known, self._owner}
-        if gone := [warm for warm in self._warm if warm[0] not in kept]:
-            for warm in gone:
-                self._warm.remove(warm)
-                self._keep(asyncio.create_task(_end_when_started(warm[1])))
-            self._warm_up()
-        caches = self._place.caches
+        if self._warming.owner not in known:
+            self._warming.owner = next(iter(known), "")
+        kept = {*known, self._warming.owner}
+        self._warming.forget_all_but(kept)
+        caches = self._warming.place.caches
         return caches is None or await asyncio.to_thread(caches.clear, kept)
 
     async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""
-        assert connection.request is not None and connection.token is not None
+        assert connection.request is not None and connection.token is not None and connection.served is not None
         if name := connection.request.headers.get(SESSION_HEADER):
             session = self._sessions.get(name)
             if session is None:  # it ended in this moment; coming again, the client is told why
@@ -371,12 +335,15 @@ class Gateway:
             return
         if self._closing:
             return
-        session = Session(self, next(self._numbers), connection.token)
+        served = connection.served
+        session = Session(self, next(self._numbers), connection.token, served)
         self._sessions[session.name] = session
         self._keep(session.task)
         self.looking.sessions += 1
         peer = str((connection.remote_address or ("",))[0])
-        log.info("%s began", session.label, extra={"session": session.label, "fields": {"from": peer}})
+        where = f" on device {served.label}" if self.devices.several else ""
+        fields = {"from": peer, "device": served.label}
+        log.info("%s began%s", session.label, where, extra={"session": session.label, "fields": fields})
         await session.carry_up(connection)
 
     def forget(self, session: Session, reason: str) -> None:
@@ -385,7 +352,7 @@ class Gateway:
             self.looking.forget(session, reason)
             if not self._sessions:
                 self._empty.set()
-            self._warm_up()
+            self._warming.fill()
             self._ended[session.name] = (session.token.digest, reason)
             if len(self._ended) > REMEMBERED:
                 del self._ended[next(iter(self._ended))]
@@ -407,13 +374,12 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
 
 
-def _is_ready(starting: asyncio.Task[Worker]) -> bool:
-    return starting.done() and not starting.cancelled() and starting.exception() is None
-
-
-async def _end_when_started(starting: asyncio.Task[Worker]) -> None:
-    with contextlib.suppress(WorkerFailed):
-        await (await starting).end()
+def _answer(connection: Visitor, page: Page) -> Response:
+    response = connection.respond(page.status, page.text)
+    del response.headers["Content-Type"]
+    for name, value in (("Content-Type", page.kind), *PAGE_HEADERS.items(), *page.headers):
+        response.headers[name] = value
+    return response
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:

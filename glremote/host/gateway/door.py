@@ -28,9 +28,11 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from glremote.link.websocket import TIMING_HEADER
+from glremote.link.reaching import TIMING_HEADER
+from glremote.protocol.devices import DEVICE_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
+from .devices import Served
 from .sessions import CLOSE_TIMEOUT, Connection
 from .tokens import Token
 
@@ -66,6 +68,8 @@ class Visitor(Connection):
     """When its request began to come, at the latest (the event loop's time)."""
     token: Token | None = None
     """What it was admitted with."""
+    served: Served | None = None
+    """The device of its session."""
     _said = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -190,7 +194,7 @@ class Door:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 connection = await self._open(sock, address)
                 if connection is not None:
-                    await connection.handshake(self._admit, _timed, "glremote")  # type: ignore[arg-type]
+                    await connection.handshake(self._admit, _introduce, "glremote")  # type: ignore[arg-type]
             if connection is None or connection.state is not State.OPEN:
                 return
             visit = asyncio.current_task()
@@ -252,9 +256,11 @@ class Door:
         return visitor
 
 
-def _timed(connection: ServerConnection, request: Request, response: Response) -> None:
-    """Say how long the request was here: what else its answer took is the distance."""
+def _introduce(connection: ServerConnection, request: Request, response: Response) -> None:
+    """Say on which device its session is, and how long the request was here: all else that it took is the distance."""
     assert isinstance(connection, Visitor)
+    if connection.served is not None and (device := connection.served.header):
+        response.headers[DEVICE_HEADER] = device
     seconds = connection.loop.time() - connection.asked_at
     response.headers[TIMING_HEADER] = f"admit;dur={1000 * seconds:.3f}"
 

@@ -26,6 +26,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request
 
 from glremote.host.port import MOST_KINDS, Tally
+from glremote.protocol.devices import Device
 from glremote.version import VERSION
 
 if TYPE_CHECKING:
@@ -153,13 +154,15 @@ class Looking:
             "bytes_to_clients": sum(session.unsent for session in gateway.sessions),
         }
         yield gauge("sessions", "Sessions now, by state.", states, "state")
+        by_device = {served.label: gateway.devices.on(served) for served in gateway.devices.all}
+        yield gauge("device_sessions", "Sessions now, by device.", by_device, "device")
         yield gauge("sessions_limit", "The most sessions at a time.", {"": gateway.options.max_sessions})
         yield gauge("sessions_near", "Sessions whose client has come past the gateway.",
                     {"": sum(session.tally.near for session in gateway.sessions)})  # fmt: skip
         yield counter("sessions_begun", "Sessions that have begun.", {"": self.sessions})
         yield counter("sessions_ended", "Sessions that have ended, by how.", self.endings, "how")
         refused = {str(status): count for status, count in self.refused.items()}
-        yield counter("refused", "Websockets that were refused, by HTTP status.", refused, "status")
+        yield counter("refused", "Requests of clients that were refused, by HTTP status.", refused, "status")
         yield counter("buffers", "Command buffers that were run.", {"": total.buffers})
         yield counter("commands", "Commands in these buffers.", {"": total.commands})
         yield counter("buffer_seconds", "Seconds that workers spent on buffers.", {"": total.seconds})
@@ -283,7 +286,7 @@ def status_page(gateway: Gateway, looking: Looking) -> str:
         "Renderer": gateway.renderer or "not known yet",
         "Running for": duration(now - looking.began),
         "Sessions": f"{len(sessions)} of {gateway.options.max_sessions}",
-        "Workers warm": f"{gateway.warm_workers} of {gateway.options.warm}",
+        "Workers warm": f"{gateway.warm_workers} of {gateway.options.warm * len(gateway.devices.all)}",
         "Descriptors": f"{found[0]:,} of {found[1]:,}" if found else "not known",
         "glremote": VERSION,
     }
@@ -310,7 +313,11 @@ def status_page(gateway: Gateway, looking: Looking) -> str:
         facts=_terms(facts),
         totals=_terms(totals),
         sessions="\n".join(_row(session, now) for session in sessions)
-        or '<tr class="none"><td colspan="10">No sessions now.</td></tr>',
+        or '<tr class="none"><td colspan="11">No sessions now.</td></tr>',
+        devices=_section("Devices", "\n".join(
+            f"<li><span>{html.escape(device.described())}</span> {_state(device)}</li>"
+            for served in gateway.devices.all if (device := gateway.devices.now(served)) is not None
+        )),
         faults=_section("Faults by kind", "\n".join(
             f"<li><span>{html.escape(kind)}</span> <b>{count:,}</b></li>" for kind, count in total.faults.most_common()
         )),
@@ -334,6 +341,16 @@ def _section(title: str, items: str) -> str:
     return f'<section><h2>{title}</h2>\n<ul class="card">\n{items}\n</ul></section>' if items else ""
 
 
+def _state(device: Device) -> str:
+    """How it is now, as far as that is told."""
+    parts = [f"{device.sessions} session{'' if device.sessions == 1 else 's'}"]
+    if device.load is not None:
+        parts.append(f"{device.load:.0%} busy")
+    if device.memory is not None and device.memory_free is not None:
+        parts.append(f"{size(device.memory_free)} of {size(device.memory)} free")
+    return ", ".join(parts)
+
+
 def _row(session: Session, now: float) -> str:
     tally: Tally = session.tally
     faults = sum(tally.faults.values())
@@ -342,6 +359,7 @@ def _row(session: Session, now: float) -> str:
         "State": f"{session.state}, {tally.waiting} waiting" if tally.waiting else session.state,
         "Age": duration(now - session.began),
         "From": session.peer,
+        "Device": session.served.label,
         "Way": "near" if tally.near else "websocket",
         "Buffers": f"{tally.buffers:,}",
         "Commands": f"{tally.commands:,}",

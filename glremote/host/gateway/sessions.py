@@ -28,6 +28,7 @@ from glremote.protocol import proof
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import VERSION, Challenge, Lost, Notice, Proof, Refused, decode, encode
 
+from .devices import Served
 from .throttle import Throttle
 from .tokens import Token
 from .workers import LONGEST_REASON, Worker, WorkerFailed
@@ -62,12 +63,14 @@ class Connection(ServerConnection):
 class Session:
     """One session: its worker, at most one connection, and why it ended."""
 
-    def __init__(self, gateway: Gateway, number: int, token: Token) -> None:
+    def __init__(self, gateway: Gateway, number: int, token: Token, served: Served) -> None:
         self.name = secrets.token_urlsafe(16)
         self.key = secrets.token_bytes(proof.SIZE)
         """The greeting carries it; see protocol/proof.py."""
         self.label = f"session {number}"
         self.token = token
+        self.served = served
+        """The device that it is on."""
         self.connection: ServerConnection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
         self.began = time.time()
@@ -145,7 +148,7 @@ class Session:
     async def _carry_down(self) -> str:
         """Carry what the worker sends, until its end; the reason of that."""
         try:
-            self._worker = worker = await self._gateway.take_worker(self.token)
+            self._worker = worker = await self._gateway.take_worker(self.token, self.served)
         except WorkerFailed as error:
             return f"the host has no worker for the session: {error}"
         worker.label = self.label

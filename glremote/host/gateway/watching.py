@@ -6,8 +6,8 @@ sessions, or what a worker does.
 A GPU goes on to the next only between draws and dispatches, so while one of them has no end nobody else gets anywhere:
 all who have something to do run out of time together with the one to blame. So the time that another has the GPU for
 is not counted, and one at a time is to blame: the rest go on once it is gone. Where the driver does not tell who has
-the GPU, that is held to be the one that began first. A software renderer runs in each worker's own threads, and nobody
-waits for another.
+the GPU, that is held to be the one that began first. Who is on another GPU is in nobody's way. A software renderer runs
+in each worker's own threads, and nobody waits for another.
 """
 
 from __future__ import annotations
@@ -70,22 +70,35 @@ class Watch:
                 worker.kill(why)
 
     async def _waiting(self, running: Sequence[Worker]) -> Sequence[Worker]:
-        """Those that get nowhere since another has the GPU."""
-        running = [worker for worker in running if not is_software(worker.renderer)]
-        if any(worker.is_dying for worker in self._workers):  # it has the GPU until its process is gone
-            return running
-        if len(running) < 2:
-            return ()
-        shares = await asyncio.to_thread(self._shares, time.time() - LATELY)
-        if shares.keys() & {worker.process for worker in running}:
-            first = max(running, key=lambda worker: shares.get(worker.process, 0))
-            if shares.get(first.process, 0) < MOST_OF_IT:
-                return ()
-        else:
-            now = time.monotonic()
-            first = max(running, key=lambda worker: worker.running("buffer_seconds", now))
-        return [worker for worker in running if worker is not first]
+        """Those that get nowhere since another has their GPU."""
+        by_device: dict[int, list[Worker]] = {}
+        for worker in running:
+            if not is_software(worker.renderer):
+                by_device.setdefault(worker.device, []).append(worker)
+        # a worker that is dying has its GPU until its process is gone
+        blocked = {worker.device for worker in self._workers if worker.is_dying}
+        shares: dict[int, int] = {}
+        if any(len(those) > 1 for device, those in by_device.items() if device not in blocked):
+            shares = await asyncio.to_thread(self._shares, time.time() - LATELY)
+        waiting: list[Worker] = []
+        for device, those in by_device.items():
+            waiting += those if device in blocked else _behind(those, shares)
+        return waiting
 
     async def ended(self) -> None:
         """Wait until all that were ended are gone."""
         await asyncio.gather(*(worker.ended() for worker in self._workers))
+
+
+def _behind(running: Sequence[Worker], shares: dict[int, int]) -> Sequence[Worker]:
+    """Those of one GPU that wait for another of them, by what each process had of it lately."""
+    if len(running) < 2:
+        return ()
+    if shares.keys() & {worker.process for worker in running}:
+        first = max(running, key=lambda worker: shares.get(worker.process, 0))
+        if shares.get(first.process, 0) < MOST_OF_IT:
+            return ()
+    else:
+        now = time.monotonic()
+        first = max(running, key=lambda worker: worker.running("buffer_seconds", now))
+    return [worker for worker in running if worker is not first]

@@ -23,9 +23,11 @@ from glremote.host.near import SWITCH as NEAR
 from glremote.host.port import HEADER, LARGEST, Is, PortClosed
 from glremote.host.serving import environment
 from glremote.link.links import Bytes, joined
+from glremote.protocol.devices import Device
 
 from .caches import Caches
 from .cgroups import Group, Groups
+from .devices import Served
 
 log = logging.getLogger("glremote.host")
 
@@ -66,7 +68,8 @@ class Options:
     max_sessions: int = 16
     warm: int = 2
     grace: float = 60.0
-    device_index: int | None = None
+    devices: tuple[Device, ...] = ()
+    """What it renders with (probing.py); empty: whatever EGL gives."""
     drain: float = 0.0
     """Seconds that the sessions have for their end after SIGTERM."""
     look_token: str | None = field(default=None, repr=False)
@@ -115,9 +118,12 @@ class Worker:
         cache: Path | None,
         group: Group | None,
         page: Page,
+        served: Served,
         leaving: contextlib.ExitStack,
     ) -> None:
         self._options = options
+        self.device = served.place
+        """By its place among those that are served: who is on another is not in its way."""
         self.label = f"worker {process.pid}"
         self.process = process.pid
         self.stalled = 0.0
@@ -140,16 +146,18 @@ class Worker:
             self._watching.append(asyncio.create_task(self._watch_cache(cache)))
 
     @classmethod
-    async def start(cls, options: Options, owner: str, place: Place) -> Worker:
-        """A worker that has its context, with the cache folder of its owner, a token. Raises WorkerFailed."""
-        worker = await cls._spawn(options, owner, place)
+    async def start(cls, options: Options, owner: str, place: Place, served: Served) -> Worker:
+        """A worker that has its context on a device, and the cache folder of its owner, a token. Raises WorkerFailed."""
+        worker = await cls._spawn(options, owner, place, served)
         try:
             async with asyncio.timeout(WORKER_TIMEOUT):
                 what, data = await worker.receive()
             if what is not Is.READY:
                 raise PortClosed("it is no worker")
             worker.renderer = bytes(data).decode(errors="replace")
-            log.info("%s renders with %s", worker.label, worker.renderer, extra={"session": worker.label})
+            where = "" if served.device is None or served.device.number is None else f", device {served.label}"
+            text = "%s renders with %s%s"
+            log.info(text, worker.label, worker.renderer, where, extra={"session": worker.label})
             return worker
         except BaseException as error:
             how = await worker.end()
@@ -160,7 +168,7 @@ class Worker:
             raise WorkerFailed(worker._ended_for or worker._last_line or how) from None
 
     @classmethod
-    async def _spawn(cls, options: Options, owner: str, place: Place) -> Worker:
+    async def _spawn(cls, options: Options, owner: str, place: Place, served: Served) -> Worker:
         """One that has only begun. Raises WorkerFailed."""
         try:
             ours, theirs = socket.socketpair()
@@ -177,8 +185,8 @@ class Worker:
                 raise WorkerFailed(f"no memory to be shared with a worker process: {error.strerror}") from None
             inherited.callback(page.close)
             arguments += ["--deadlines", str(page.descriptor)]
-            if options.device_index is not None:
-                arguments += ["--device-index", str(options.device_index)]
+            if served.device is not None:
+                arguments += ["--device-index", str(served.device.index)]
             cache = None
             if place.caches is not None:
                 try:
@@ -200,7 +208,7 @@ class Worker:
                 raise WorkerFailed(f"a worker process could not be started: {why}") from None
             if group is not None:
                 _enter(group, process.pid)  # long before it is READY, and given anything of a client's
-            return cls(process, ours, options, cache, group, page, leaving.pop_all())
+            return cls(process, ours, options, cache, group, page, served, leaving.pop_all())
 
     @property
     def limits(self) -> Limits:

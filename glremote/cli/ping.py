@@ -1,0 +1,65 @@
+"""`glremote ping`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from glremote.protocol.errors import Error
+
+from .options import Failure, check_host, token_for, token_option, trust_options
+
+if TYPE_CHECKING:
+    from glremote.measuring import Measured
+
+PICTURE = 1920 * 1080 * 3
+"""Bytes of a picture to compare with."""
+
+
+@click.command()
+@click.argument("host", metavar="HOST")
+@token_option
+@trust_options
+def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) -> None:
+    """Measure how far a host is, and how fast.
+
+    HOST is ws://HOST:PORT, wss://HOST:PORT, or the name of a host of `glremote hosts`, or one of its devices as in
+    NAME/0. A session of its own moves random bytes over the websocket, for some seconds.
+    """
+    import glremote
+    from glremote.measuring import measure
+    from glremote.placing import Placing
+    from glremote.recording.facade import MODERNGL
+
+    ca, token = check_host(host, ca, pin), token_for(host, token_file)
+    named = Placing().named(host, None, token, ca, pin)
+    assert named is not None and named.host is not None
+    print(named.host.url if named.host.name in named.host.url else f"{named.host.name}, {named.host.url}")
+    try:
+        ctx = glremote.create_context(host, token=token, ca=ca, pin=pin, near=False)
+        device = glremote.device(ctx)
+        assert isinstance(device, glremote.RemoteDevice)
+        there = device.greeting
+        print(f"  glremote   {_compared(there.software, glremote.__version__)}")
+        print(f"  moderngl   {_compared(there.moderngl, MODERNGL)}")
+        print(f"  renderer   {device.renderer}, OpenGL {ctx.version_code / 100:.1f}")
+        _show(measure(ctx))
+        if there.near is not None:
+            print("  near       this machine's own: contexts pass by the websocket, and share memory with it")
+        ctx.release()
+    except (Error, ValueError) as error:
+        raise Failure(str(error)) from None
+
+
+def _compared(there: str, here: str) -> str:
+    return f"{there}, as here" if there == here else f"{there}; here {here}"
+
+
+def _show(measured: Measured) -> None:
+    trips = sorted(1000 * seconds for seconds in measured.round_trips)
+    print(f"  distance   {trips[len(trips) // 2]:.2f} ms ({trips[0]:.2f} to {trips[-1]:.2f}), for one wait")
+    for name, rate in (("up", measured.up), ("down", measured.down)):
+        picture = 1000 * PICTURE / rate
+        print(f"  {name:<10} {rate / 1e6:.1f} MB/s: 1920 x 1080 pixels, if they cannot be packed, in {picture:.0f} ms")

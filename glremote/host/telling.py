@@ -1,0 +1,21 @@
+"""`python -m glremote.host.telling`: this machine's devices as JSON, for a program on it that loads no driver itself.
+
+Knows: which module finds them out. Does not know: what is done with them (device/listing.py).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from glremote.protocol.devices import encode_devices
+
+from .probing import Probe
+
+
+def main() -> None:
+    """Tell them on standard output."""
+    sys.stdout.buffer.write(encode_devices(Probe().found().devices))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Reaching a host: its address, TCP, TLS, the token in a request, and what a refusal says.
+
+Knows: what every request to a host has in common. Does not know: whether a websocket or a page is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import ssl
+
+from websockets.exceptions import InvalidURI
+from websockets.http11 import Response
+from websockets.uri import WebSocketURI, parse_uri
+
+from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
+
+from .tls import Trust, Untrusted, explain
+
+REFUSALS = (401, 403, 404, 410, 503)
+"""How a gateway refuses; the body says why."""
+LATER = 429
+"""How it refuses for a while, whoever it is."""
+TIMING_HEADER = "Server-Timing"
+"""How long the host had a request before it answered (W3C Server Timing), which is no distance."""
+_TIMING = re.compile(r"admit;dur=(\d{1,6}(?:\.\d{1,6})?)$")
+CONNECT_TIMEOUT = 4.0
+"""Seconds from nothing to an open websocket."""
+
+
+def parsed(url: str) -> WebSocketURI:
+    """The parts of a host's address. Raises HostUnreachable for what is none."""
+    try:
+        uri = parse_uri(url)
+        if not url.isprintable():
+            raise ValueError("it has characters that cannot be seen")
+    except (InvalidURI, ValueError) as error:
+        raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
+    if uri.username is not None or uri.password is not None:  # and so the text does not show them
+        raise HostUnreachable(
+            f"a host's address with a user and a password (at {uri.host}) is not taken; give ws://HOST:PORT and a token"
+        )
+    return uri
+
+
+def headers(url: str, token: str | None) -> dict[str, str]:
+    """What every request says of us. Raises NotAdmitted for what can be no token."""
+    said = {"User-Agent": "glremote"}
+    if token:
+        if not (token.isascii() and token.isprintable()):
+            raise NotAdmitted(f"{url}: the token has characters other than printable ASCII; no host has such a token")
+        said["Authorization"] = f"Bearer {token}"
+    return said
+
+
+def seconds_at_the_host(response: Response) -> float:
+    """As the host says; nothing where it does not."""
+    found = _TIMING.match(response.headers.get(TIMING_HEADER, ""))
+    return float(found[1]) / 1000 if found else 0.0
+
+
+def open_socket(url: str, uri: WebSocketURI, trust: Trust | None, timeout: float) -> socket.socket:
+    """A connection to the host, in TLS if it is wss://. Raises HostUnreachable."""
+    try:
+        sock = socket.create_connection((uri.host, uri.port), timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        kind = NobodyListens if isinstance(error, ConnectionRefusedError) else HostUnreachable
+        raise kind(
+            f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
+        ) from None
+    return _secured(url, sock, uri.host, trust or Trust()) if uri.secure else sock
+
+
+def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLSocket:
+    """TLS on a socket, with a host that is trusted: nothing is said to another, and so no token either."""
+    secured = None
+    try:
+        secured = trust.context.wrap_socket(sock, server_hostname=name)
+        trust.check(secured.getpeercert(binary_form=True))
+        return secured
+    except Untrusted as error:
+        why = str(error)
+    except TimeoutError:
+        why = "connected, and TLS was not spoken in time"
+    except ssl.SSLError as error:
+        why = explain(error)
+    except (OSError, ValueError) as error:
+        why = f"the connection broke while TLS began: {error}"
+    (secured or sock).close()
+    raise HostUnreachable(f"{url}: {why}")
+
+
+def check_refusal(url: str, response: Response) -> None:
+    """Raise what a gateway refuses with, in its own words; a stranger's answer passes."""
+    status = response.status_code
+    if status in REFUSALS:
+        with contextlib.suppress(ValueError):
+            said = response.body.decode().strip() if response.body else response.reason_phrase
+            raise NotAdmitted(f"{url}: {said}")
+    if status == LATER and response.headers.get("Server") == "glremote" and response.body:
+        raise HostUnreachable(f"{url}: {response.body.decode(errors='replace').strip()}")
