@@ -69,6 +69,7 @@ def test_a_host_that_can_be_reached(served: LocalHost) -> None:
     assert re.search(r"a session begins, after [\d.]+ s: glremote \S+ there and \S+ here, version \d+ of the", said)
     assert "it draws with " in said
     assert re.search(r"the distance is [\d.]+ ms", said)
+    assert re.search(r"it has .*, with \d+ sessions", said)
 
 
 def test_the_session_is_gone_afterwards(tmp_path: Path) -> None:
@@ -316,6 +317,11 @@ def test_the_command(served: LocalHost, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("  ok       port ")
     assert done.stdout.endswith("\nA program here can render there.\n")
+    hosts = {"GLREMOTE_HOSTS": str(tmp_path / "hosts.toml")}
+    added = glremote_("hosts", "add", served.url, "--name", "gpu-1", GLREMOTE_TOKEN=served.token, **hosts)
+    assert added.returncode == 0, added.stderr
+    done = glremote_("doctor", "gpu-1", **hosts)
+    assert done.returncode == 0, done.stdout + done.stderr
     done = glremote_("doctor", NOBODY)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
@@ -325,4 +331,4 @@ def test_the_command(served: LocalHost, tmp_path: Path) -> None:
     done = glremote_("doctor", NOBODY, "--pin", "sha256:12")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no certificate" in done.stderr
-    assert "give HOST_URL too" in glremote_("doctor", "--pin", "sha256:12").stderr
+    assert "give HOST too" in glremote_("doctor", "--pin", "sha256:12").stderr

@@ -1,4 +1,4 @@
-"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run`, `gallery` and `doctor`, a module each.
+"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run`, `gallery` and `doctor`, each a module.
 
 Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
 done; whatever does it is imported by the command that needs it, so that `--help` is quick.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import Failure, read_token, token_option, trust_options
+from .options import Failure, associated, read_token, token_option, trust_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,23 +24,24 @@ WIDEST = 100
 
 
 @click.command()
-@click.argument("host", metavar="[HOST_URL]", required=False)
+@click.argument("host", metavar="[HOST]", required=False)
 @token_option
 @trust_options
 @click.pass_context
 def doctor(ctx: click.Context, host: str | None, token_file: Path | None, ca: str | None, pin: str | None) -> None:
     """Say what this machine lacks to render, or why a host cannot be reached.
 
-    Without HOST_URL: OpenGL's libraries and drivers, GPUs and who may open them, what EGL draws with, and what a host
-    has here. With it: the way from here to that host: its name, port, TLS, token, version and distance, until a step
-    fails. Below what is missing are the lines that mend it. The exit status is 1 if something is missing, else 0.
+    Without HOST: OpenGL's libraries and drivers, GPUs and who may open them, what EGL draws with, and what a host has
+    here. With it (ws://HOST:PORT, wss://HOST:PORT or the name of a host of `glremote hosts`): the way from here to it,
+    its name, port, TLS, token, version and distance, until a step fails. Below what is missing are the lines that mend
+    it. The exit status is 1 if something is missing, else 0.
     """
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=False)
     if host is None:
         if ca or pin or token_file:
-            raise click.UsageError("--token-file, --ca-file and --pin are for a host: give HOST_URL too.")
+            raise click.UsageError("--token-file, --ca-file and --pin are for a host: give HOST too.")
         ctx.exit(_this_machine(console))
     ctx.exit(_way(console, host, token_file, ca, pin))
 
@@ -68,12 +69,17 @@ def _way(console: Console, host: str, token_file: Path | None, ca: str | None, p
     from glremote.doctor.reaching import reach
     from glremote.link.tls import Trust
 
+    url, token = host, read_token(token_file)
+    known = next((one for one in associated() if one.answers_to(host)), None)
+    if known is not None:
+        url, ca, pin = known.url, ca or known.ca, pin or known.pin
+        token = token if token_file is not None else known.current_token
     try:
-        trust = Trust.chosen(host, ca, pin)
+        trust = Trust.chosen(url, ca, pin)
     except ValueError as error:
         raise Failure(str(error)) from None
     missing = False
-    for finding in reach(host, read_token(token_file), trust, importlib.metadata.version("moderngl")):
+    for finding in reach(url, token, trust, importlib.metadata.version("moderngl")):
         _show(console, finding)
         missing = missing or finding.state is State.MISSING
     _text(console, "\nThe way to it ends there." if missing else "\nA program here can render there.")
