@@ -7,6 +7,7 @@
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
 # make bench   workloads plainly and on a host, and how they compare; `make bench ARGS="--only draws --far"`
 # make bench-sessions   1, 8 and 32 programs on one host at once
+# make bench-gpus   two programs on one GPU and on two
 # make clean   remove everything that these made
 #
 # Each makes .venv first, if it is not there, and sees to an EGL driver (prerequisites.py).
@@ -14,7 +15,7 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test soak soak-breaking fuzz check conformance bench bench-sessions clean
+.PHONY: run test soak soak-breaking fuzz check conformance bench bench-sessions bench-gpus clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
@@ -43,6 +44,9 @@ bench: $(READY)
 
 bench-sessions: $(READY)
 	@.venv/bin/python -m tests.benchmarks.sessions $(ARGS)
+
+bench-gpus: $(READY)
+	@.venv/bin/python -m tests.benchmarks.gpus $(ARGS)
 
 $(READY): setup.cfg pyproject.toml prerequisites.py
 	@$(PYTHON) prerequisites.py

@@ -58,7 +58,7 @@ LAYERS: dict[str, set[str]] = {
     "recording": {"protocol", "link", "images"},
     "instance": {"device", "recording", "version", "placing"},
     # the host's side: link, and the interpreter's package
-    "host": {"link", "host.interpreter", "host.walls", "host.egl", "version"},
+    "host": {"link", "host.interpreter", "host.walls", "host.egl", "host.probing", "host.serving", "version"},
     # the public front, and what is built on it
     "front": {"instance"},
     "running": {"instance"},

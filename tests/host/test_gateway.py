@@ -69,6 +69,10 @@ import json, os, signal, socket, struct, sys, time
 PACKET, ATTACHED, DETACHED, READY, ENDED = range(5)
 if "--fail" in sys.argv:
     sys.exit("something else\\nno OpenGL here: install a driver")
+if "--lost" in sys.argv:
+    lost = sys.argv.index("--lost")  # a device's index, and the file that is there while it is lost
+    if sys.argv[sys.argv.index("--device-index") + 1] == sys.argv[lost + 1] and os.path.exists(sys.argv[lost + 2]):
+        sys.exit("this GPU has fallen off the bus")
 port = socket.socket(fileno=int(sys.argv[sys.argv.index("--fd") + 1]))
 events, introduction, note = [], "", ""
 

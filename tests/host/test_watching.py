@@ -115,6 +115,19 @@ def test_where_nobody_has_the_gpu_nobody_waits_for_it() -> None:
     assert other.killed
 
 
+@pytest.mark.parametrize("shares", [{1: 100, 2: 0, 3: 100, 4: 0}, {}])
+def test_nobody_waits_for_another_gpu(shares: dict[int, int]) -> None:
+    """Of each GPU one is to blame, though both are stuck at the same time, and whoever waits behind it is not."""
+    endless, waits = Stand(1, began=100.0), Stand(2, began=100.5)
+    other, waits_there = Stand(3, began=100.25, device=1, is_stuck=True), Stand(4, began=100.5, device=1)
+    look(3.75, endless, waits, other, waits_there, shares=shares)
+    assert (endless.killed, other.killed) == ([103.25], [103.5])
+    assert waits.killed == waits_there.killed == []
+    alone = Stand(5, began=Clock.now)
+    look(4.0, other, alone)
+    assert alone.killed, "what is stuck on another GPU is in nobody's way"
+
+
 def test_nobody_waits_for_another_s_threads() -> None:
     one, other = Stand(1, began=100.0, renderer=SOFTWARE), Stand(2, began=100.5, renderer=SOFTWARE)
     look(4.0, one, other)

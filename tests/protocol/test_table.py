@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import glremote
 from glremote.host import interpreter
-from glremote.protocol import buffers, messages, reflection, session, stacks
+from glremote.protocol import buffers, devices, messages, reflection, session, stacks
 from glremote.protocol import commands as c
 from glremote.protocol.stacks import Span
 from tests.protocol import strategies, test_messages
@@ -223,6 +223,7 @@ BLOCKS = {
     "commands": [c.row(kind) for _, kind in sorted(c.COMMANDS.items())],
     "messages": [record(kind) for kind in MESSAGES],
     "records": [record(kind) for kind in RECORDS],
+    "report": [record(kind) for kind in (devices.HostReport, devices.Device)],
     "limits": [f"{name:<35}{value:>11}" for name, value in LIMITS.items()],
 }
 

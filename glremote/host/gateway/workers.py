@@ -147,7 +147,7 @@ class Worker:
 
     @classmethod
     async def start(cls, options: Options, owner: str, place: Place, served: Served) -> Worker:
-        """A worker that has its context on a device, and the cache folder of its owner, a token. Raises WorkerFailed."""
+        """A worker that has its context on a device, and the cache folder of its owner, a token; or WorkerFailed."""
         worker = await cls._spawn(options, owner, place, served)
         try:
             async with asyncio.timeout(WORKER_TIMEOUT):
