@@ -1,4 +1,4 @@
-"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run`, `gallery` and `doctor`, each a module.
+"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run`, `gallery`, `doctor`: a module each.
 
 Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
 done; whatever does it is imported by the command that needs it, so that `--help` is quick.
