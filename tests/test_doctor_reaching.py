@@ -317,10 +317,11 @@ def test_the_command(served: LocalHost, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("  ok       port ")
     assert done.stdout.endswith("\nA program here can render there.\n")
-    hosts = {"GLREMOTE_HOSTS": str(tmp_path / "hosts.toml")}
-    added = glremote_("hosts", "add", served.url, "--name", "gpu-1", GLREMOTE_TOKEN=served.token, **hosts)
+    hosts = str(tmp_path / "hosts.toml")
+    add = ("hosts", "add", served.url, "--name", "gpu-1")
+    added = glremote_(*add, GLREMOTE_TOKEN=served.token, GLREMOTE_HOSTS=hosts)
     assert added.returncode == 0, added.stderr
-    done = glremote_("doctor", "gpu-1", **hosts)
+    done = glremote_("doctor", "gpu-1", GLREMOTE_HOSTS=hosts)
     assert done.returncode == 0, done.stdout + done.stderr
     done = glremote_("doctor", NOBODY)
     assert done.returncode == 1

@@ -20,11 +20,19 @@ PROGRAM = "import moderngl; print(moderngl.create_context(standalone=True).info[
 
 
 def blocks(heading: str) -> list[str]:
-    """The commands in a section."""
-    section = re.split(rf"^#+ {heading}$", PAGE.read_text(), flags=re.MULTILINE)[1]
-    section = re.split(r"^#+ [A-Z]", re.sub(r"^```sh\n.*?^```$", lambda one: one[0].replace("\n#", "\n\\#"), section,
-                                            flags=re.MULTILINE | re.DOTALL), flags=re.MULTILINE)[0]  # fmt: skip
-    return re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    """The commands in a section, down to the next heading; a comment of a shell's is none."""
+    found: list[str] = []
+    here, language = False, ""
+    for line in PAGE.read_text().splitlines(keepends=True):
+        if line.startswith("```"):
+            language = "" if language else line[3:].strip()
+            if here and language == "sh":
+                found.append("")
+        elif here and language == "sh":
+            found[-1] += line
+        elif not language and line.startswith("#"):
+            here = line.lstrip("# ").strip() == heading
+    return found
 
 
 class Home:
