@@ -23,6 +23,7 @@ from tests.test_cli import glremote_
 DEBIAN = {"/etc/os-release": 'ID=debian\nVERSION_ID="12"\n', "/etc/group": "root:x:0:\nrender:x:106:\nvideo:x:44:\n"}
 FEDORA = {"/etc/os-release": 'ID=fedora\nID_LIKE="rhel"\n'}
 UBUNTU = {"/etc/os-release": "ID=ubuntu\nID_LIKE=debian\n"}
+PAGE = Path(__file__).parent.parent / "HOSTS.md"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 VENDORS = "/usr/share/glvnd/egl_vendor.d"
 
@@ -175,6 +176,7 @@ def test_a_container_for_compute_alone(root: Path) -> None:
         "not there, and NVIDIA_DRIVER_CAPABILITIES is compute,utility"
     )
     assert mend == (GIVE,)
+    assert f"  missing  {text}\n             {GIVE}\n" in PAGE.read_text()
 
 
 def test_a_pod_for_compute_alone(root: Path) -> None:

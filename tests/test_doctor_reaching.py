@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 import http.server
 import os
 import re
 import signal
 import socket
+import struct
+import subprocess
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +29,7 @@ from glremote.protocol import handshake
 from glremote.recording.facade import MODERNGL
 from tests.host.test_strangers import Certificate
 from tests.relay import Line, Relay
-from tests.test_cli import DEADLINE, glremote_
+from tests.test_cli import DEADLINE, command, glremote_
 
 NOBODY = "ws://127.0.0.1:9"
 
@@ -172,6 +176,9 @@ def test_an_authority_that_is_not_trusted(secure: LocalHost) -> None:
     assert "no authority that is trusted here has signed" in failed.text
     assert any("--ca-file cert.pem" in line for line in failed.mend)
     assert any("--pin sha256:" in line for line in failed.mend)
+    page = (Path(__file__).parent.parent / "HOSTS.md").read_text()
+    shown = "\n".join([f"  missing  {failed.text}", *(" " * 13 + line for line in failed.mend), "", "The way"])
+    assert shown.replace(secure.url, "wss://gpu-1:8765").replace("# there", "# on gpu-1") in page
 
 
 def test_another_name_and_another_pin(secure: LocalHost, certificate: Certificate) -> None:
@@ -309,6 +316,24 @@ def test_a_distant_host(served: LocalHost) -> None:
 
 
 # --- the command
+
+
+def test_on_a_terminal() -> None:
+    """Words are coloured, text ends where the terminal does, and what mends is a line that can be copied."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    what = command("doctor", NOBODY, TERM="xterm-256color")
+    done = subprocess.run(**what, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, timeout=DEADLINE)
+    os.close(theirs)
+    lines = os.read(ours, 1 << 16).decode().split("\r\n")
+    os.close(ours)
+    assert done.returncode == 1
+    assert lines[0].startswith("\x1b[1;31m  missing  \x1b[0mnobody listens at port 9 of this machine")
+    plain = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in lines]
+    assert all(len(line) <= 60 for line in plain if not line.startswith(" " * 13))
+    assert plain[2] == " " * 13 + "glremote serve --port 9"
+    assert len(plain[3]) > 60
+    assert plain[4:] == ["", "The way to it ends there.", ""]
 
 
 def test_the_command(served: LocalHost, tmp_path: Path) -> None:

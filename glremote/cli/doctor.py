@@ -82,7 +82,8 @@ def _way(console: Console, host: str, token_file: Path | None, ca: str | None, p
     for finding in reach(url, token, trust, importlib.metadata.version("moderngl")):
         _show(console, finding)
         missing = missing or finding.state is State.MISSING
-    _text(console, "\nThe way to it ends there." if missing else "\nA program here can render there.")
+    console.print()
+    _text(console, "The way to it ends there." if missing else "A program here can render there.")
     return int(missing)
 
 
@@ -92,8 +93,8 @@ def _show(console: Console, finding: Finding) -> None:
 
     state = finding.state.value
     for number, line in enumerate(_lines(console, finding.text)):
-        head = Text("  " + state.ljust(INDENT - 2), style=COLOURS[state]) if not number else Text(" " * INDENT)
-        console.print(head + Text(line), soft_wrap=True)
+        head = (f"  {state:{INDENT - 2}}", COLOURS[state]) if not number else (" " * INDENT, "")
+        console.print(Text.assemble(head, line), soft_wrap=True)
     for line in finding.mend:
         console.print(Text(" " * INDENT + "  " + line, style="cyan"), soft_wrap=True)
 
