@@ -54,7 +54,9 @@ def one_line(done: subprocess.CompletedProcess[str], status: int = 1) -> str:
 # --- help
 
 
-@pytest.mark.parametrize("arguments", [(), ("serve",), ("run",), ("gallery",), ("token",), ("token", "create")])
+@pytest.mark.parametrize(
+    "arguments", [(), ("serve",), ("run",), ("gallery",), ("token",), ("token", "create"), ("doctor",)]
+)
 def test_help(arguments: tuple[str, ...]) -> None:
     short, long = glremote_(*arguments, "-h"), glremote_(*arguments, "--help")
     assert short.returncode == long.returncode == 0

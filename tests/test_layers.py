@@ -67,8 +67,10 @@ LAYERS: dict[str, set[str]] = {
     "": {"front"},
     "samples": {"", "shaders"},
     "gallery": {"", "samples"},
+    # it looks at both sides, and goes the way of a client to a host
+    "doctor": {"device", "host"},
     # everything
-    "cli": {"", "gallery", "host", "running", "measuring"},
+    "cli": {"", "doctor", "gallery", "host", "running", "measuring"},
     "__main__": {"cli"},
 }
 """Modules of glremote by the longest name that fits; "" is glremote/__init__.py."""

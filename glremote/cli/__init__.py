@@ -1,4 +1,4 @@
-"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run` and `gallery`, a module each.
+"""The command line: `glremote serve`, `token`, `hosts`, `devices`, `ping`, `run`, `gallery`, `doctor`: a module each.
 
 Knows: arguments, the environment, exit statuses, and how things look on a terminal. Does not know: how anything is
 done; whatever does it is imported by the command that needs it, so that `--help` is quick.
@@ -11,6 +11,7 @@ import sys
 import click
 
 from .devices import devices
+from .doctor import doctor
 from .gallery import gallery
 from .hosts import hosts
 from .ping import ping
@@ -49,5 +50,5 @@ def commands() -> None:
     """
 
 
-for command in (serve, token, hosts, devices, ping, run, gallery):
+for command in (serve, token, hosts, devices, ping, run, gallery, doctor):
     commands.add_command(command)

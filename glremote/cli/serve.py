@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import ipaddress
+import os
 import re
 import secrets
 import socket
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import Failure, read_token, tell, token_option
+from .unit import ServeCommand, installing, printed
 
 if TYPE_CHECKING:
     from glremote.host import gateway
@@ -33,7 +35,7 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
         raise click.BadParameter(str(error)) from None
 
 
-@click.command()
+@click.command(cls=ServeCommand)
 @click.option("--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0: any that is free."
@@ -136,6 +138,11 @@ def read_limits(ctx: click.Context, option: click.Parameter, given: tuple[str, .
     callback=lambda ctx, option, given: tuple(map(read_origin, given)),
     help="Admit web pages from here, with a token, as in https://example.org. May be given more than once.",
 )
+@click.option(
+    "--print-unit",
+    is_flag=True,
+    help="Print a unit of systemd that serves with these options as this user, and do nothing else.",
+)
 @click.option("--until-stdin-ends", is_flag=True, hidden=True)
 def serve(**given: Any) -> None:
     """Serve this machine's GPUs to glremote programs.
@@ -146,6 +153,9 @@ def serve(**given: Any) -> None:
     contexts on it; after SIGTERM it takes no new ones, and ends when the others have or --drain is over. A browser
     shows what it does.
     """
+    if given.pop("print_unit"):
+        _print_unit(**given)
+        return
     with contextlib.ExitStack() as stack:
         _serve_with(stack, given)
 
@@ -166,8 +176,7 @@ def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
     made = token is None and all(one.has_expired() for one in known)
     certificate, key, insecure = given.pop("tls_cert"), given.pop("tls_key"), given.pop("insecure")
     tls = _tls(certificate, key)
-    if not is_loopback(given["bind"]) and not insecure:
-        _refuse_strangers(given["bind"], tls is None, made)
+    _check_bind(given["bind"], insecure, tls is None, made)
     lifeline = sys.stdin.fileno() if given.pop("until_stdin_ends") else None
     look_token = read_token(given.pop("look_token_file"), "GLREMOTE_LOOK_TOKEN")
     if look_token is not None and (look_token == token or tokens.find(look_token, known) is not None):
@@ -177,7 +186,9 @@ def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
     given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
     given["devices"] = _devices(probe, given["devices"])
     own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
-    options = gateway.Options(token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given)
+    options = gateway.Options(
+        token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given
+    )
     _serve(options, made, certificate)
 
 
@@ -195,6 +206,29 @@ def _devices(probe: Probe, wanted: str) -> tuple[Device, ...]:
         if one.pci is not None and one.pci not in served:
             tell(f"Warning: the GPU {one.pci} is not served: {one.why}.")
     return devices
+
+
+def _print_unit(
+    token_file: Path | None, tokens_file: Path | None, tls_cert: Path | None, tls_key: Path | None, bind: str,
+    insecure: bool, **_: Any,
+) -> None:  # fmt: skip
+    """On standard output the unit alone; what is to be known beside it on standard error."""
+    from glremote.host.gateway import tokens
+
+    token, file = read_token(token_file), tokens_file or tokens.default_file()
+    made = token is None and all(one.has_expired() for one in _tokens_in(file))
+    _check_bind(bind, insecure, _tls(tls_cert, tls_key) is None, made)
+    print(printed(click.get_current_context(), file), end="")
+    if token is not None and token_file is None:
+        tell("Warning: GLREMOTE_TOKEN is not in the unit, which everybody can read: name a file with --token-file.")
+    if made:
+        tell("Warning: it will make a token for each run, and log it: make one with `glremote token create`.")
+    if os.environ.get("GLREMOTE_LOOK_TOKEN"):
+        tell("Warning: GLREMOTE_LOOK_TOKEN is not in the unit: name a file with --look-token-file.")
+    if hasattr(os, "geteuid") and not os.geteuid():
+        tell("Warning: it serves as root; better as a user of its own, who prints this: sudo -u USER glremote ...")
+    for line in installing():
+        tell(line)
 
 
 def _cache(stack: contextlib.ExitStack, walls: bool, given: Path | None, stays: bool) -> Path | None:
@@ -259,10 +293,10 @@ def _tls(certificate: Path | None, key: Path | None) -> Any:
         return None
     if certificate is None or key is None:
         raise Failure("--tls-cert and --tls-key go together: the certificate and its key")
-    from glremote.host.gateway import tls_context
+    from glremote.host.gateway import Certificate
 
     try:
-        return tls_context(certificate, key)
+        return Certificate(certificate, key)
     except (OSError, ValueError) as error:
         raise Failure(f"no TLS: {error}") from None
 
@@ -282,7 +316,10 @@ def is_loopback(bind: str) -> bool:
     return all(ipaddress.ip_address(address.partition("%")[0]).is_loopback for address in found)
 
 
-def _refuse_strangers(bind: str, no_tls: bool, no_token: bool) -> None:
+def _check_bind(bind: str, insecure: bool, no_tls: bool, no_token: bool) -> None:
+    """No host is open to strangers by oversight."""
+    if insecure or is_loopback(bind):
+        return
     lacks = []
     if no_tls:
         lacks.append("TLS (--tls-cert FILE --tls-key FILE)")

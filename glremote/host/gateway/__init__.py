@@ -2,7 +2,7 @@
 
 Knows: who may come in. Does not know: OpenGL, or what is in a packet. The way in is in door.py, tokens are in
 tokens.py, devices in devices.py, sessions in sessions.py, worker processes in workers.py and warming.py, pages for
-whoever looks in in looking.py.
+whoever looks in in looking.py, reasons for refusals in refusals.py, the certificate in certificates.py.
 
 A `Session` is a task: it carries what its worker sends down to the client, and lives until the worker's end or until
 nobody came back in time. A connection is a task too: it carries what its client sends up. Each reads only when what it
@@ -18,10 +18,9 @@ import itertools
 import logging
 import os
 import signal
-import ssl
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from websockets.asyncio.server import ServerConnection
 from websockets.frames import CloseCode
@@ -34,17 +33,19 @@ from glremote.protocol.devices import PATH as DEVICES
 
 from . import cgroups
 from .caches import Caches
+from .certificates import Certificate
 from .devices import Devices, Served
 from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, Page, is_loopback, no_descriptors
+from .refusals import Why
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
 from .warming import Warming
 from .watching import Watch
 from .workers import Options, Place, Worker, WorkerFailed
 
-__all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", "tls_context"]
+__all__ = ["Certificate", "Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve"]
 
 log = logging.getLogger("glremote.host")
 
@@ -60,7 +61,8 @@ class Gateway:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._door = Door(self._admit, self._connected, options.tls)
+        self.looking = Looking(self)
+        self._door = Door(self._admit, self._connected, self.looking.refuse, options.tls)
         self._own = () if options.token is None else (Token("of serve itself", digest(options.token)),)
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
@@ -77,7 +79,6 @@ class Gateway:
         self.draining = False
         self._on_loopback = False
         self._empty = asyncio.Event()
-        self.looking = Looking(self)
 
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
@@ -183,18 +184,21 @@ class Gateway:
         refusal = refusal or self._no_place(connection, request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
-        status, text = refusal
-        self.looking.refused[status.value] += 1
-        response = connection.respond(status, text + "\n")
-        if status is http.HTTPStatus.UNAUTHORIZED:
+        why, text = refusal
+        assert why.status is not None
+        self.looking.refuse(why, why.status)
+        response = connection.respond(why.status, text + "\n")
+        if why.status is http.HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = "Bearer"
+        elif why is Why.METHOD:
+            response.headers["Allow"] = "GET"
         return response
 
     async def _show(self, connection: Visitor, request: Request) -> Response:
         if not self.looking.prepared:
             await asyncio.to_thread(self.looking.prepare)
         await self.devices.refresh()
-        return _answer(connection, self.looking.page(request, self._on_loopback))
+        return _answer(connection, self.looking.page(request, self._on_loopback, connection.address))
 
     async def _tell(self, connection: Visitor) -> Response:
         """Of the devices, to one who may begin a session."""
@@ -204,69 +208,71 @@ class Gateway:
         report = await self.devices.report(token, theirs, self.options.max_sessions, self.draining)
         return _answer(connection, Page(http.HTTPStatus.OK, report.decode(), "application/json"))
 
-    def _stranger(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
+    def _stranger(self, connection: Visitor, request: Request) -> tuple[Why, str] | None:
         """Unless its token is one of ours: then it is the connection's."""
-        if request.path.partition("?")[0] not in (PATH, DEVICES):
-            return http.HTTPStatus.NOT_FOUND, f"this is a glremote host, and serves nothing but {PATH}"
+        path = request.path.partition("?")[0]
+        if path not in (PATH, DEVICES):
+            return Why.PATH, f"this is a glremote host, and serves nothing but {PATH}"
+        if request.method != "GET":
+            return Why.METHOD, "a websocket begins with GET" if path == PATH else "a report is asked for with GET"
         origins = request.headers.get_all("Origin")
         if origins and not (len(origins) == 1 and origins[0] in self.options.origins):
             how = "`serve --allow-origin` names those that are"
-            return http.HTTPStatus.FORBIDDEN, f"requests with this Origin, a web browser's, are not served; {how}"
+            return Why.ORIGIN, f"requests with this Origin, a web browser's, are not served; {how}"
         given = " ".join(request.headers.get_all("Authorization"))
         scheme, _, text = given.partition(" ")
         if scheme.lower() != "bearer" or not text.strip():
             how = "name the file that holds it with --token-file, or set GLREMOTE_TOKEN"
-            return http.HTTPStatus.UNAUTHORIZED, f"a token is needed, and none was given; {how}"
+            return Why.NO_TOKEN, f"a token is needed, and none was given; {how}"
         return self._judge(connection, text.strip())
 
-    def _judge(self, connection: Visitor, text: str) -> tuple[http.HTTPStatus, str] | None:
+    def _judge(self, connection: Visitor, text: str) -> tuple[Why, str] | None:
         """Whether the token is one of ours: then it is the connection's."""
         if wait := self._guesses.wait(connection.address):
-            many = f"too many wrong tokens came from this address; try again in {wait:.0f} s"
-            return http.HTTPStatus.TOO_MANY_REQUESTS, many
+            return Why.GUESSES, f"too many wrong tokens came from this address; try again in {wait:.0f} s"
         try:
             token = find(text, self._tokens())
         except TokensError as error:
             log.error("nobody is admitted: %s", error)
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, NO_TOKENS
+            return Why.NO_TOKENS, NO_TOKENS
         if token is None:
             self._guesses.wrong(connection.address)
             log.warning("a wrong token came from %s", connection.address)
             how = "take the one that `glremote serve` shows or was given, or one of `glremote token create`"
-            return http.HTTPStatus.UNAUTHORIZED, f"the token is not this host's; {how}"
+            return Why.WRONG_TOKEN, f"the token is not this host's; {how}"
         if token.has_expired():
             how = "ask the host's user for another, which `glremote token create` makes"
-            return http.HTTPStatus.UNAUTHORIZED, f"the token {token.name} has expired; {how}"
+            return Why.EXPIRED, f"the token {token.name} has expired; {how}"
         connection.token = token
         return None
 
-    def _no_place(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
+    def _no_place(self, connection: Visitor, request: Request) -> tuple[Why, str] | None:
         """Unless there is a session to be resumed, or room for one, on a device: then that is the connection's."""
         token = connection.token
         assert token is not None
         if names := request.headers.get_all(SESSION_HEADER):
-            return self._cannot_resume(connection, names[0], token)
+            return self._cannot_resume(connection, ", ".join(names), token)  # two are none
         wanted = " ".join(request.headers.get_all(DEVICE_HEADER)) or None
         if self.draining:
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host is going down, and takes no new sessions"
+            return Why.GOING_DOWN, "the host is going down, and takes no new sessions"
         if (short := no_descriptors()) is not None:
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {short}"
+            return Why.DESCRIPTORS, f"no room for another session: {short}"
         if (refusal := self.devices.refusal(wanted)) is not None:
             return refusal
         if (full := self._full(token)) is not None:
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {full}"
+            return Why.FULL, f"no room for another session: {full}"
         self._warming.try_again()
         connection.served = self.devices.choose(wanted)
         return None
 
-    def _cannot_resume(self, connection: Visitor, name: str, token: Token) -> tuple[http.HTTPStatus, str] | None:
+    def _cannot_resume(self, connection: Visitor, name: str, token: Token) -> tuple[Why, str] | None:
         """Of a session that is another token's it is said what is said of one that never was."""
         session = self._sessions.get(name)
         if session is not None and session.token.digest == token.digest:
             connection.served = session.served
             return None
         whose, why = self._ended.get(name, ("", ""))
-        return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why and whose == token.digest else "")
+        return Why.ENDED, "the session has ended" + (f": {why}" if why and whose == token.digest else "")
 
     def _full(self, token: Token) -> str | None:
         """Why no other session may begin. Of this token's without a connection the one that lacks it longest gives its
@@ -326,8 +332,8 @@ class Gateway:
     async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""
         assert connection.request is not None and connection.token is not None and connection.served is not None
-        if name := connection.request.headers.get(SESSION_HEADER):
-            session = self._sessions.get(name)
+        if SESSION_HEADER in connection.request.headers:
+            session = self._sessions.get(connection.request.headers[SESSION_HEADER])
             if session is None:  # it ended in this moment; coming again, the client is told why
                 return
             await session.resume(connection)
@@ -373,25 +379,6 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
 
 
-def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What a host needs to speak TLS. Raises OSError, and ValueError where the files hold something else."""
-
-    def no_password() -> str:
-        raise ValueError(f"the key in {key} is locked with a password; a host has nobody to ask for it")
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    for path in (certificate, key):
-        path.open("rb").close()  # ssl's own error does not say which of them
-    try:
-        context.load_cert_chain(certificate, key, no_password)
-    except ssl.SSLError as error:
-        mismatch = error.reason == "KEY_VALUES_MISMATCH"
-        why = "the key is another certificate's" if mismatch else "what is in one of them is not PEM"
-        raise ValueError(f"{certificate} and {key} are no certificate and its key: {why}") from None
-    return context
-
-
 def _answer(connection: Visitor, page: Page) -> Response:
     response = connection.respond(page.status, page.text)
     del response.headers["Content-Type"]
@@ -403,12 +390,15 @@ def _answer(connection: Visitor, page: Page) -> Response:
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
     """Be a host until SIGINT, or until SIGTERM and the sessions' time is over, or a second one comes.
 
+    SIGHUP, where there is no terminal, has it look at its certificate at once; it does so for each connection anyway.
     `ready` gets its address. Raises OSError (the port), TokensError and WorkerFailed.
     """
     loop = asyncio.get_running_loop()
     stop, drain = asyncio.Event(), asyncio.Event()
     loop.add_signal_handler(signal.SIGINT, stop.set)
     loop.add_signal_handler(signal.SIGTERM, lambda: stop.set() if drain.is_set() else drain.set())
+    if sys.stdin is None or not sys.stdin.isatty():  # to others it means that their terminal has gone
+        loop.add_signal_handler(signal.SIGHUP, options.tls.look if options.tls is not None else lambda: None)
     if (lifeline := options.lifeline) is not None:
         loop.add_reader(lifeline, lambda: None if os.read(lifeline, 4096) else stop.set())
     gateway = Gateway(options)

@@ -1,0 +1,185 @@
+"""What follows from the facts of a machine: whether it can render, on what, and what to do where it cannot.
+
+Knows: which fact about libraries, EGL's devices and a host's needs means what; GPUs are gpus.py's. Does not know: how a
+fact is found out, or how a finding is shown.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator
+
+from glremote.protocol.devices import Device
+from glremote.version import VERSION
+
+from . import mending
+from .facts import FRONT_LIBRARIES, VENDOR_DIRS, VENDOR_FILES, Facts, Vendor
+from .finding import Finding, Section, missing, ok, warning, well
+from .gpus import about_nodes, about_nvidia, about_others
+from .machine import Machine
+
+DESCRIPTORS_OF_A_SESSION = 8
+"""Five, and some for what a gateway has beside."""
+DESCRIPTORS_OF_A_HOST = 320
+"""Without sessions: its warm workers, and a crowd at its door."""
+ENOUGH = 4096
+SESSIONS = 16
+"""That `glremote serve` takes unless told otherwise."""
+IN_SOFTWARE = "everything is drawn in software"
+AGAIN = "once more"
+"""host/probing.py says so of a device that EGL lists twice."""
+
+
+def examine(machine: Machine) -> list[Section]:
+    """Everything about a machine that is to render."""
+    facts = Facts(machine)
+    sections = [Section("Versions", (about_versions(),))]
+    if machine.platform != "linux":
+        text = f"a host needs Linux, and this is {machine.platform}"
+        return [*sections, Section("OpenGL", (missing(text),))]
+    return [
+        *sections,
+        Section("OpenGL's libraries", (*about_libraries(facts), *about_vendors(facts), *about_mesa(facts))),
+        Section("GPUs", (*about_nvidia(facts), *about_others(facts), *about_nodes(facts))),
+        Section("What EGL draws with", tuple(about_devices(facts))),
+        Section("What a host has here", tuple(about_hosting(facts))),
+    ]
+
+
+def verdict(sections: list[Section]) -> list[str]:
+    """What it comes to, in words."""
+    client = "As a client this machine is fine: to render on a host, a program here needs no OpenGL, driver or GPU."
+    software = any(IN_SOFTWARE in finding.text for section in sections for finding in section.findings)
+    if not well(sections):
+        host = "As a host it is not: what is missing is above, each with the line that mends it."
+        return [host + (" Until then it renders in software." if software else ""), client]
+    return ["As a host it works, in software." if software else "As a host it is fine.", client]
+
+
+def about_versions() -> Finding:
+    """What is installed here."""
+    names = ("moderngl", "glcontext", "websockets")
+    found = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    return ok(f"glremote {VERSION}, {found}, Python {platform.python_version()}")
+
+
+# --- libraries
+
+
+def about_libraries(facts: Facts) -> Iterator[Finding]:
+    """What moderngl opens."""
+    lacks = [name for name in FRONT_LIBRARIES if name in facts.not_loadable]
+    absent = [name for name in lacks if not facts.machine.libraries(name)]
+    for name in lacks:
+        if name not in absent:
+            why = facts.not_loadable[name]
+            yield missing(f"{name} cannot be loaded: {why}", mending.install(facts, mending.GLVND, again=True))
+    if absent:
+        verb = "is" if len(absent) == 1 else "are"
+        text = f"{' and '.join(absent)} {verb} not installed: they find the driver's libraries (glvnd)"
+        yield missing(text, mending.install(facts, mending.GLVND))
+    if not lacks:
+        yield ok(f"{' and '.join(FRONT_LIBRARIES)} can be loaded")
+
+
+def about_vendors(facts: Facts) -> Iterator[Finding]:
+    """ICD files, and the libraries that they name."""
+    for name in (VENDOR_FILES, VENDOR_DIRS):
+        if value := facts.machine.environment.get(name):
+            yield warning(f"{name} is {value}: drivers are looked for nowhere else", f"unset {name}")
+            break
+    for vendor in facts.vendors:
+        yield _broken(facts, vendor) if vendor.trouble else ok(f"{vendor.path}: {vendor.library}, which can be loaded")
+    if not facts.vendors and not facts.nvidia_is_here:  # else it is told with that driver
+        text = "no ICD file names a driver's EGL library, so there is no driver at all; this is Mesa's, which has one"
+        yield missing(f"{text} in software too", mending.install(facts, mending.MESA))
+
+
+def _broken(facts: Facts, vendor: Vendor) -> Finding:
+    """An ICD file that leads nowhere; it is passed over, so it harms only whoever needs that driver."""
+    is_nvidia = "nvidia" in vendor.path + vendor.library
+    needed = facts.nvidia_is_here if is_nvidia else all(one.trouble for one in facts.vendors)
+    what = mending.NVIDIA_LIBRARIES if is_nvidia else mending.MESA
+    mend = [mending.install(facts, what, again=not vendor.library)]
+    if is_nvidia and facts.container:
+        mend = [*mending.give_gpu(facts)]
+    elif is_nvidia and not vendor.library:
+        mend = [*mending.write_icd(facts, vendor.path)]
+    text = vendor.trouble
+    if vendor.library:
+        text = f"it names {vendor.library}, which cannot be loaded ({vendor.trouble})"
+    return (missing if needed else warning)(f"{vendor.path}: {text}", *mend)
+
+
+def about_mesa(facts: Facts) -> Iterator[Finding]:
+    """Its drivers, which its EGL library finds by itself."""
+    if not any("mesa" in vendor.library and not vendor.trouble for vendor in facts.vendors):
+        return
+    if not (drivers := facts.mesa_drivers):
+        text = "Mesa's EGL library is there, and not one of its drivers (DRI)"
+        yield missing(text, mending.install(facts, mending.MESA, again=True))
+        return
+    others = f" and {len(drivers) - 1} more" if len(drivers) > 1 else ""
+    yield ok(f"Mesa's drivers are there: {drivers[0]}{others}")
+
+
+# --- what comes of it
+
+
+def about_devices(facts: Facts) -> Iterator[Finding]:
+    """Which EGL device is which GPU, by having a context made on each."""
+    devices, others, why = facts.probed
+    for device in devices:
+        yield ok(f"EGL's device {device.index} is {named(device)}, with OpenGL {dotted(device.version)}")
+    for index, renderer, reason in others:
+        what = f" ({renderer})" if renderer else ""
+        again = AGAIN in reason
+        yield (ok if again else warning)(f"EGL's device {index}{what} is not used: {reason}")
+    if not devices:
+        told = why or "on none of EGL's devices can a context be made" if others else why or "EGL lists no device"
+        yield missing(f"nothing can be drawn here: {told}")
+    elif all(device.software for device in devices):
+        has_gpu = facts.nvidia_is_here or facts.render_nodes
+        reason = "though there is a GPU: see above" if has_gpu else "since no GPU is here"
+        yield warning(f"{IN_SOFTWARE}, by {devices[0].renderer}, {reason}; the pictures are right, and slow")
+
+
+def named(device: Device) -> str:
+    """A device, by all that is known of it."""
+    if device.software:
+        return f"{device.renderer}, a software renderer"
+    number = "" if device.number is None else f"GPU {device.number}, "
+    known = [text for text in (device.uuid, device.pci) if text]
+    memory = "" if device.memory is None else f", {device.memory / (1 << 30):.0f} GiB"
+    return f"{number}{device.name}{memory}" + (f" ({', '.join(known)})" if known else "")
+
+
+def dotted(version: int) -> str:
+    """OpenGL's version, as people write it."""
+    return f"{version // 100}.{version % 100 // 10}"
+
+
+def about_hosting(facts: Facts) -> Iterator[Finding]:
+    """Walls, memory and descriptors, as a host has them that is started here as this user."""
+    lacks, memory = facts.machine.walls()
+    if lacks:
+        yield from (warning(line) for line in lacks)
+    else:
+        yield ok("a worker has its walls: Landlock and seccomp")
+    if "no cgroup bounds it" in memory:
+        yield warning(memory, "glremote serve --print-unit  # a service of systemd's may divide its cgroup")
+    else:
+        yield ok(memory)
+    soft, hard = facts.machine.descriptors()
+    most = max(0, soft - DESCRIPTORS_OF_A_HOST) // DESCRIPTORS_OF_A_SESSION
+    if most < SESSIONS:
+        line = f"ulimit -n {min(ENOUGH, hard)}" if hard > soft else "LimitNOFILE=65536  # in the service's unit"
+        yield warning(f"{soft} descriptors are few for a host: for some {most} sessions at a time", line)
+    else:
+        yield ok(f"{soft} descriptors: for some {most} sessions at a time")
+    if facts.machine.user.number == 0 and not facts.container:
+        yield warning(
+            "root asks, who may open every device; a host had better be another user's, so ask as that one too",
+            "sudo -u glremote glremote doctor",
+        )

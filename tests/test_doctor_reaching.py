@@ -1,0 +1,360 @@
+"""`glremote doctor HOST_URL`: every way of not reaching a host, over real sockets; and reaching one."""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import http.server
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import glremote
+from glremote.doctor import reaching
+from glremote.doctor.finding import Finding, State
+from glremote.doctor.reaching import reach
+from glremote.host.serving import LocalHost
+from glremote.link.tls import Trust
+from glremote.protocol import handshake
+from glremote.recording.facade import MODERNGL
+from tests.host.test_strangers import Certificate
+from tests.relay import Line, Relay
+from tests.test_cli import DEADLINE, command, glremote_
+
+NOBODY = "ws://127.0.0.1:9"
+
+
+def way(url: str, token: str | None = None, trust: Trust | None = None) -> tuple[list[str], Finding]:
+    """What is said of the steps on the way that were taken, and of the one that failed."""
+    *before, last = reach(url, token, trust, MODERNGL)
+    assert last.state is State.MISSING, last
+    assert all(finding.state is not State.MISSING for finding in before)
+    assert last.mend
+    return [finding.text for finding in before], last
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """One for 127.0.0.1."""
+    return Certificate(tmp_path_factory.mktemp("tls"), "127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def secure(certificate: Certificate) -> Iterator[LocalHost]:
+    """A host with TLS."""
+    with LocalHost("--tls-cert", certificate.files[0], "--tls-key", certificate.files[1], "--warm", "1") as host:
+        yield host
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of somebody who listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock.getsockname()[1]
+
+
+def test_a_host_that_can_be_reached(served: LocalHost) -> None:
+    found = list(reach(served.url, served.token, None, MODERNGL))
+    assert all(finding.state is not State.MISSING for finding in found), found
+    said = "\n".join(finding.text for finding in found)
+    port = served.url.rpartition(":")[2]
+    assert f"port {port} is open" in said
+    assert "the token is admitted" in said
+    assert re.search(r"a session begins, after [\d.]+ s: glremote \S+ there and \S+ here, version \d+ of the", said)
+    assert "it draws with " in said
+    assert re.search(r"the distance is [\d.]+ ms", said)
+    assert re.search(r"it has .*, with \d+ sessions", said)
+
+
+def test_the_session_is_gone_afterwards(tmp_path: Path) -> None:
+    with LocalHost("--max-sessions", "1", "--warm", "1") as host:
+        deadline = time.monotonic() + DEADLINE
+        for _ in range(2):
+            while any(finding.state is State.MISSING for finding in reach(host.url, host.token, None, MODERNGL)):
+                assert time.monotonic() < deadline, "the place of the first is never free again"
+
+
+# --- address, name, port
+
+
+@pytest.mark.parametrize(
+    ("url", "says", "mend"),
+    [
+        ("gpu-1:8765", "does not say how", "glremote doctor wss://gpu-1:8765"),
+        ("https://gpu-1", "'https://gpu-1' is no address of a host", "glremote doctor wss://HOST:8765"),
+        ("ws://", "is no address", "glremote doctor wss://HOST:8765"),
+        ("ws://gpu 1", "is no address", "glremote doctor wss://HOST:8765"),
+        ("ws://gpu-1:port", "is no address", "glremote doctor wss://HOST:8765"),
+        ("ws://me:secret@gpu-1:1", "a user and a password", "glremote doctor ws://gpu-1:1 --token-file FILE"),
+    ],
+)
+def test_what_is_no_address(url: str, says: str, mend: str) -> None:
+    before, failed = way(url)
+    assert before == []
+    assert says in failed.text
+    assert "secret" not in failed.text
+    assert failed.mend[0] == mend
+
+
+def test_an_unknown_name() -> None:
+    before, failed = way("ws://no-such-machine.invalid:8765")
+    assert before == []
+    assert failed.text.startswith("the name no-such-machine.invalid is not known here")
+    assert failed.mend == ("echo 'ADDRESS no-such-machine.invalid' | sudo tee -a /etc/hosts",)
+
+
+def test_a_name_that_is_known() -> None:
+    before, failed = way("ws://localhost:9")
+    assert before[0].startswith("the name localhost is known: ")
+    assert "nobody listens at port 9 of this machine" in failed.text
+
+
+def test_a_closed_port() -> None:
+    before, failed = way(NOBODY)
+    assert before == []
+    assert failed.text == "nobody listens at port 9 of this machine: is a host running here, or a tunnel open?"
+    assert failed.mend[0] == "glremote serve --port 9"
+    assert failed.mend[1].startswith("ssh -N -L 9:127.0.0.1:8765 GPU-MACHINE")
+
+
+def test_a_closed_port_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose name leads here, for want of one."""
+    known = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: known("127.0.0.1", *rest, **more))
+    before, failed = way("wss://gpu-1:9", trust=Trust())
+    assert before == ["the name gpu-1 is known: 127.0.0.1"]
+    assert "gpu-1 is there, and nobody listens at its port 9" in failed.text
+    assert failed.mend[0].startswith("glremote serve --bind 0.0.0.0 --tls-cert cert.pem")
+    assert failed.mend[0].endswith("--port 9  # on gpu-1")
+
+
+def test_a_firewall_that_drops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener whose queue is full drops what comes, as a firewall does."""
+    monkeypatch.setattr(reaching, "TIMEOUT", 0.3)
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        try:
+            before, failed = way(f"ws://127.0.0.1:{port}")
+        finally:
+            for one in waiting:
+                one.close()
+    assert before == []
+    assert "a firewall on the way drops it" in failed.text
+    assert failed.mend == (f"sudo ufw allow {port}/tcp  # there, where that is its firewall",)
+
+
+# --- TLS
+
+
+def test_by_an_authority_and_by_a_pin(secure: LocalHost, certificate: Certificate) -> None:
+    for trust in (Trust(ca=str(certificate.ca)), Trust(pin=certificate.pin)):
+        found = list(reach(secure.url, secure.token, trust, MODERNGL))
+        assert all(finding.state is not State.MISSING for finding in found), found
+        by = f"an authority in {certificate.ca}" if trust.ca else "its pin"
+        assert f"TLSv1.3 is spoken, and the certificate is trusted by {by}" in [finding.text for finding in found]
+
+
+def test_an_authority_that_is_not_trusted(secure: LocalHost) -> None:
+    before, failed = way(secure.url, secure.token, Trust())
+    assert len(before) == 1
+    assert "no authority that is trusted here has signed" in failed.text
+    assert any("--ca-file cert.pem" in line for line in failed.mend)
+    assert any("--pin sha256:" in line for line in failed.mend)
+    page = (Path(__file__).parent.parent / "HOSTS.md").read_text()
+    shown = "\n".join([f"  missing  {failed.text}", *(" " * 13 + line for line in failed.mend), "", "The way"])
+    assert shown.replace(secure.url, "wss://gpu-1:8765").replace("# there", "# on gpu-1") in page
+
+
+def test_another_name_and_another_pin(secure: LocalHost, certificate: Certificate) -> None:
+    url = secure.url.replace("127.0.0.1", "localhost")
+    _, failed = way(url, secure.token, Trust(ca=str(certificate.ca)))
+    assert "certificate is for another name" in failed.text
+    _, failed = way(secure.url, secure.token, Trust(pin="sha256:" + 64 * "0"))
+    assert "somebody stands between, or the host has another certificate now" in failed.text
+
+
+def test_a_certificate_that_ends_soon(tmp_path: Path) -> None:
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3)
+    certificate = Certificate(tmp_path, "127.0.0.1", until=soon)
+    cert, key = certificate.files
+    with LocalHost("--tls-cert", cert, "--tls-key", key, "--warm", "1") as host:
+        found = list(reach(host.url, host.token, Trust(ca=str(certificate.ca)), MODERNGL))
+    assert "the certificate ends in 3 days" in [finding.text for finding in found if finding.state is State.WARNING]
+
+
+def test_tls_where_there_is_none_and_the_reverse(served: LocalHost, secure: LocalHost) -> None:
+    before, failed = way(served.url.replace("ws:", "wss:"), served.token, Trust())
+    assert len(before) == 1
+    assert "does not speak TLS" in failed.text
+    assert failed.mend == (f"glremote doctor {served.url}",)
+    _, failed = way(secure.url.replace("wss:", "ws:"), secure.token)
+    assert "this host serves wss:// at this port, and not ws://" in failed.text
+    assert failed.mend == (f"glremote doctor {secure.url}",)
+
+
+# --- token, and what is no host
+
+
+def test_no_token_and_a_wrong_one(served: LocalHost) -> None:
+    for token, says in ((None, "a token is needed"), ("wrong", "the token is not this host's")):
+        before, failed = way(served.url, token)
+        assert len(before) == 2
+        assert says in failed.text
+        assert failed.mend[0].startswith("glremote token create --name NAME")
+        assert failed.mend[1].startswith(f"glremote doctor {served.url} --token-file FILE")
+
+
+def test_a_host_that_is_full_and_one_that_goes_down() -> None:
+    with LocalHost("--max-sessions", "1", "--warm", "1") as host:
+        ctx = glremote.create_context(host.url, token=host.token)
+        _, failed = way(host.url, host.token)
+        assert failed.text.startswith("the token is admitted, and the host refuses (503): no room for another session")
+        assert failed.mend == ("glremote serve --max-sessions 64  # there",)
+        os.kill(host.pid, signal.SIGTERM)
+        deadline = time.monotonic() + DEADLINE
+        while "going down" not in (said := way(host.url, host.token)[1].text):
+            assert time.monotonic() < deadline, said
+        ctx.release()
+
+
+def test_an_address_that_has_guessed_too_often() -> None:
+    with LocalHost("--warm", "0") as host:
+        deadline = time.monotonic() + DEADLINE
+        while "too many wrong tokens" not in (failed := way(host.url, "wrong")[1]).text:
+            assert time.monotonic() < deadline, failed
+    assert failed.mend == (f"sleep 60; glremote doctor {host.url}",)
+
+
+def test_a_path_that_is_not_the_host_s(served: LocalHost) -> None:
+    _, failed = way(f"{served.url}/gpu", served.token)
+    assert "serves nothing but" in failed.text
+    assert failed.mend == (f"glremote doctor {served.url}  # without a path",)
+
+
+def test_what_is_no_glremote_host(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        _, failed = way(f"ws://127.0.0.1:{server.server_port}")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "is no glremote host: it answers 501 to /glremote, and says that it is BaseHTTP" in failed.text
+    monkeypatch.setattr(reaching, "TIMEOUT", 0.3)
+    _, failed = way(f"ws://127.0.0.1:{silent}")
+    assert "no answer came within 0.3 s" in failed.text
+    before, failed = way(f"wss://127.0.0.1:{silent}", trust=Trust())
+    assert len(before) == 1
+    assert "TLS was not spoken within 0.3 s" in failed.text
+
+
+def test_one_that_says_something_else() -> None:
+    """As an ssh daemon does."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def greet() -> None:
+            for _ in range(2):
+                sock, _ = listening.accept()
+                sock.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                sock.close()
+
+        threading.Thread(target=greet, daemon=True).start()
+        port = listening.getsockname()[1]
+        _, failed = way(f"ws://127.0.0.1:{port}")
+    assert f"what answers at 127.0.0.1:{port} is no glremote host" in failed.text
+
+
+# --- version and distance
+
+
+def test_another_version_of_the_protocol(served: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "VERSION", 1)
+    before, failed = way(served.url, served.token)
+    assert "the token is admitted" in before
+    assert "upgrade glremote on the client" in failed.text
+    assert failed.mend[0].startswith("pip install --upgrade")
+
+
+def test_another_moderngl(served: LocalHost) -> None:
+    warned = [f for f in reach(served.url, served.token, None, "5.12.0") if f.state is State.WARNING]
+    assert any(f.text.startswith(f"moderngl is {MODERNGL} there and 5.12.0 here") for f in warned)
+
+
+def test_a_host_without_a_driver() -> None:
+    """It starts, having no warm workers, and no session begins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", "/no/such.json")
+        with LocalHost("--warm", "0") as host:
+            _, failed = way(host.url, host.token)
+    assert failed.text.startswith("a session does not begin: ")
+    assert failed.mend == ("glremote doctor  # there, as the user that serves",)
+
+
+def test_a_distant_host(served: LocalHost) -> None:
+    with Relay(Line(2 * reaching.SLOW, 1000.0), int(served.url.rpartition(":")[2])) as relay:
+        found = list(reach(f"ws://127.0.0.1:{relay.port}", served.token, None, MODERNGL))
+    assert all(finding.state is not State.MISSING for finding in found), found
+    (slow,) = [finding for finding in found if finding.text.startswith("the distance is")]
+    assert slow.state is State.WARNING
+    assert slow.mend[0].startswith("future = glremote.read_async(")
+
+
+# --- the command
+
+
+def test_on_a_terminal() -> None:
+    """Words are coloured, text ends where the terminal does, and what mends is a line that can be copied."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    what = command("doctor", NOBODY, TERM="xterm-256color")
+    done = subprocess.run(**what, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, timeout=DEADLINE)
+    os.close(theirs)
+    lines = os.read(ours, 1 << 16).decode().split("\r\n")
+    os.close(ours)
+    assert done.returncode == 1
+    assert lines[0].startswith("\x1b[1;31m  missing  \x1b[0mnobody listens at port 9 of this machine")
+    plain = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in lines]
+    assert all(len(line) <= 60 for line in plain if not line.startswith(" " * 13))
+    assert plain[2] == " " * 13 + "glremote serve --port 9"
+    assert len(plain[3]) > 60
+    assert plain[4:] == ["", "The way to it ends there.", ""]
+
+
+def test_the_command(served: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(served.token)
+    done = glremote_("doctor", served.url, "--token-file", str(tmp_path / "token"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("  ok       port ")
+    assert done.stdout.endswith("\nA program here can render there.\n")
+    hosts = str(tmp_path / "hosts.toml")
+    add = ("hosts", "add", served.url, "--name", "gpu-1")
+    added = glremote_(*add, GLREMOTE_TOKEN=served.token, GLREMOTE_HOSTS=hosts)
+    assert added.returncode == 0, added.stderr
+    done = glremote_("doctor", "gpu-1", GLREMOTE_HOSTS=hosts)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = glremote_("doctor", NOBODY)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("  missing  nobody listens at port 9")
+    assert lines[1] == " " * 13 + "glremote serve --port 9"
+    assert done.stderr == ""
+    done = glremote_("doctor", NOBODY, "--pin", "sha256:12")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no certificate" in done.stderr
+    assert "give HOST too" in glremote_("doctor", "--pin", "sha256:12").stderr
