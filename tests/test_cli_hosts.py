@@ -6,6 +6,7 @@ import json
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -35,7 +36,7 @@ def filled(file: Path, served: LocalHost) -> Path:
 
 def test_hosts_are_added_listed_and_removed(file: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret-1\n")
-    where = {"GLREMOTE_HOSTS": str(file)}
+    where: Any = {"GLREMOTE_HOSTS": str(file)}
     added = glremote_("hosts", "add", "ws://a:1", "--name", "a", "--token-file", str(tmp_path / "token"), **where)
     assert (added.returncode, added.stdout, added.stderr) == (0, "", "a is added\n")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -93,7 +94,8 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
 
 
 def test_ping(filled: Path, served: LocalHost) -> None:
-    for host, variables in (("served", {}), (served.url, {"GLREMOTE_TOKEN": served.token})):
+    given: list[tuple[str, Any]] = [("served", {}), (served.url, {"GLREMOTE_TOKEN": served.token})]
+    for host, variables in given:
         done = glremote_("ping", host, GLREMOTE_HOSTS=str(filled), **variables)
         assert done.returncode == 0, done.stderr
         assert f"glremote   {glremote.__version__}, as here" in done.stdout
@@ -114,7 +116,7 @@ def test_run_without_a_host_is_on_one_of_the_file_s(file: Path, served: LocalHos
     add(file, Host(served.url, "served", served.token))
     (tmp_path / "render.py").write_text(RENDER)
     expected = ["moderngl", served.url, "ff0000ff" * 4]
-    where = {"GLREMOTE_HOSTS": str(file)}
+    where: Any = {"GLREMOTE_HOSTS": str(file)}
     for arguments in ([], ["--host", "served"], ["--host", "served/software"]):
         done = glremote_("run", *arguments, "render.py", cwd=tmp_path, **where)
         if "software" in "".join(arguments) and "no device is as it is asked for" in done.stderr:

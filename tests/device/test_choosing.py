@@ -26,7 +26,8 @@ def gpu(host: str, number: int | None = 0, **fields: Any) -> DeviceRecord:
 def llvmpipe(host: str, **fields: Any) -> DeviceRecord:
     """A software renderer."""
     nothing: dict[str, Any] = {"number": None, "uuid": None, "pci": None, "memory": None, "software": True}
-    return gpu(host, **{"name": "llvmpipe", "renderer": "llvmpipe", "version": 450} | nothing | fields)
+    named: dict[str, Any] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
+    return gpu(host, **named | nothing | fields)
 
 
 HERE: dict[str, Any] = {"url": "local", "distance": 0.0}

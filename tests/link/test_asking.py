@@ -102,7 +102,8 @@ def test_the_page_is_beside_the_websocket_s() -> None:
 
 
 def test_the_hosts_own_time_is_no_distance() -> None:
-    with answering(**{"Server-Timing": "admit;dur=99999.5"}) as host:
+    timing: Any = {"Server-Timing": "admit;dur=99999.5"}
+    with answering(**timing) as host:
         assert ask(host.url, TOKEN).distance == 0.0
 
 
