@@ -3,6 +3,7 @@
 # make soak    random programs, plain and remote, until interrupted; `make soak ARGS="--seconds 60"` ends by itself
 # make fuzz    inputs gone wrong for decoder, session and interpreter; `make fuzz ARGS="--target decoder --seconds 600"`
 # make soak-breaking   sessions whose link is cut and stalled, until interrupted; ARGS="--seconds 60" as before
+# make soak-crowd   32 sessions at once on one host, killed, stopped and cut off by chance; ARGS="--seconds 60" for less
 # make check   ruff and mypy
 # make conformance   moderngl's own tests, plainly and through a host; `make conformance ARGS="-k buffer"` runs some
 # make bench   workloads plainly and on a host, and how they compare; `make bench ARGS="--only draws --far"`
@@ -15,7 +16,7 @@
 PYTHON ?= python3
 READY := .venv/ready
 
-.PHONY: run test soak soak-breaking fuzz check conformance bench bench-sessions bench-gpus clean
+.PHONY: run test soak soak-breaking soak-crowd fuzz check conformance bench bench-sessions bench-gpus clean
 
 run: $(READY)
 	@.venv/bin/glremote gallery --out gallery
@@ -31,6 +32,9 @@ fuzz: $(READY)
 
 soak-breaking: $(READY)
 	@.venv/bin/python -m tests.breaking $(ARGS)
+
+soak-crowd: $(READY)
+	@.venv/bin/python -m tests.breaking.soak_crowd $(ARGS)
 
 check: $(READY)
 	@.venv/bin/ruff check

@@ -30,7 +30,8 @@ class Page:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._began = memoryview(mmap.mmap(descriptor, PAGE)).cast("d")
+        self._memory = mmap.mmap(descriptor, PAGE)
+        self._began = memoryview(self._memory).cast("d")
 
     @classmethod
     def make(cls) -> Page:
@@ -43,12 +44,17 @@ class Page:
         return cls(descriptor)
 
     def close(self) -> None:
-        """Close the descriptor; the memory stays for as long as we do."""
+        """Close the descriptor; the memory stays."""
         os.close(self.descriptor)
+
+    def release(self) -> None:
+        """Give the memory back, which has a descriptor of its own: nothing runs any more."""
+        self._began.release()
+        self._memory.close()
 
     def began(self, name: str) -> float:
         """Since when what a limit is of runs, by time.monotonic; 0: nothing does."""
-        return float(self._began[list(KINDS).index(name)])
+        return 0.0 if self._memory.closed else float(self._began[list(KINDS).index(name)])
 
     def setter(self, name: str) -> SetBegan:
         """Writes it."""

@@ -45,6 +45,8 @@ class WebSocketCodec:
         self._fragments: list[Bytes] = []
 
     def wrap(self, packet: Packet) -> Sequence[Bytes]:
+        if self._protocol.state is not State.OPEN:  # the host said so behind a packet; that it did shows in `receive`
+            return ()
         pieces = joined(packet)
         last = len(pieces) - 1
         for index, piece in enumerate(pieces):

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from typing import TextIO
 from urllib.parse import urlsplit
 
 import click
@@ -104,7 +105,7 @@ def measure(host: LocalHost, count: int, seconds: float, steps: int) -> tuple[fl
 @click.option("--steps", type=int, default=4000, show_default=True, help="How long a picture takes: steps of a pixel.")
 @click.option("--json", "file", type=click.File("w"), help="Where all figures are to be written.")
 @click.option("--work", "url", hidden=True)
-def main(devices: str, seconds: float, steps: int, file: click.utils.LazyFile | None, url: str | None) -> None:
+def main(devices: str, seconds: float, steps: int, file: TextIO | None, url: str | None) -> None:
     """Measure one program, two on one GPU, and two on two."""
     if url is not None:
         work(url, steps)

@@ -14,20 +14,14 @@ import time
 
 import click
 
-from tests.relay import FAST, Fault, Line
+from tests.relay import FAST, Line
 
-from .sessions import BreakingSession
+from .sessions import BreakingSession, some_faults
 
 ROUNDS = 300
 """Of one session, before another is made, perhaps with another line."""
 BETWEEN = 10.0
 """Seconds between two lines that say how far it is."""
-
-
-def some_faults(chance: random.Random, size: int) -> list[Fault]:
-    """One to five, the first anywhere in a round, the others mostly soon after, while it is resuming."""
-    first = Fault(chance.randrange(1, size), chance.choice((0.0, 0.0, 0.0, 0.1)))
-    return [first, *(Fault(int(chance.expovariate(1 / 400)) + 1) for _ in range(chance.randrange(5)))]
 
 
 @click.command()

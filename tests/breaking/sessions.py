@@ -7,6 +7,7 @@ so the number says how many buffers ran there: one that was lost, or ran twice, 
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Sequence
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -117,3 +118,9 @@ class BreakingSession:
         sent = STEPS * self.program.rounds
         assert counted == sent, f"{faults}: {counted} buffers ran, and {sent} were sent"
         return happened
+
+
+def some_faults(chance: random.Random, size: int) -> list[Fault]:
+    """One to five, the first anywhere in a round, the others mostly soon after, while it is resuming."""
+    first = Fault(chance.randrange(1, size), chance.choice((0.0, 0.0, 0.0, 0.1)))
+    return [first, *(Fault(int(chance.expovariate(1 / 400)) + 1) for _ in range(chance.randrange(5)))]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import moderngl
@@ -17,42 +14,12 @@ import pytest
 
 import glremote
 from glremote.host.serving import LocalHost
-from tests.processes import children
+from tests.processes import children, doors, held, listening, runs
 
 DEADLINE = 10.0
 """Seconds after which something that must happen is held not to."""
 
 ways = pytest.mark.parametrize("near", [True, False], ids=["near", "websocket"])
-
-
-def held() -> int:
-    """What this process holds: descriptors, and mappings of sessions' stacks."""
-    gc.collect()
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    return len(os.listdir("/proc/self/fd")) + sum("glremote stacks" in line for line in maps)
-
-
-def doors(workers: Iterable[int]) -> set[str]:
-    """The Unix sockets at which these processes wait for a near client."""
-    inodes = set()
-    for pid in workers:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):  # closed since
-                inodes.add(os.readlink(link).strip("socket:[]"))
-    return {name for inode, name in listening().items() if inode in inodes}
-
-
-def listening() -> dict[str, str]:
-    """The doors of all workers on this machine, by their inode."""
-    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines() if "@glremote-" in line]
-    return {line[6]: line[7] for line in lines}
-
-
-def runs(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def eventually(condition: Callable[[], Any]) -> None:
@@ -106,7 +73,7 @@ def test_a_killed_worker(near: bool, waiting: bool) -> None:
         before, descriptors = held(), len(os.listdir(f"/proc/{host.pid}/fd"))
         ctx, other = new_context(host, near), new_context(host, near)
         first, second = sorted(children(host.pid))
-        theirs = doors([first, second])
+        theirs = {*doors([first, second])}
         assert len(theirs) == 2
         seconds, why = lost_within(ctx, lambda: os.kill(first, signal.SIGKILL), waiting)
         assert seconds < 1.0 and "SIGKILL" in why
@@ -130,7 +97,7 @@ def test_a_killed_gateway(near: bool, waiting: bool) -> None:
         ctx = new_context(host, near)
         eventually(lambda: len(children(host.pid)) == 2)
         workers = children(host.pid)
-        theirs = doors(workers)
+        theirs = {*doors(workers)}
         assert theirs  # one at least: the warm worker may still be starting
         seconds, why = lost_within(ctx, lambda: os.kill(host.pid, signal.SIGKILL), waiting)
         assert seconds < 1.0 and "the host has ended" in why

@@ -118,7 +118,11 @@ def test_two_processes_see_the_same() -> None:
         assert [page.began(name) for name in KINDS] == [0, 0, 0]
     with pytest.raises(PermissionError):  # what is read from memory that is gone ends a process
         os.ftruncate(page.descriptor, 0)
+    before = len(os.listdir("/proc/self/fd"))
     page.close()
+    page.release()
+    assert len(os.listdir("/proc/self/fd")) == before - 2
+    assert page.began("buffer_seconds") == 0
 
 
 # --- on a real host

@@ -29,7 +29,8 @@ from glremote.host.gpus import State
 from glremote.host.serving import NO_TOKENS, LocalHost, environment
 from glremote.protocol.devices import Device, HostReport, decode
 from tests.host.test_gateway import BEARER, TOKEN, Client, Host, eventually, start
-from tests.host.test_looking import Page, get, metrics
+from tests.host.test_looking import Page
+from tests.pages import get, metrics
 
 __all__ = ["start"]
 
@@ -166,8 +167,11 @@ def test_a_device_that_fails_is_left_out_until_it_works(start: Start, tmp_path: 
     lost.unlink()
 
     def next_one() -> bool:
-        clients.append(host())
-        return index_of(clients[-1]) == "5"
+        client = host()
+        index = index_of(client)
+        client.say(b"end")
+        client.closing()
+        return index == "5"
 
     eventually(next_one)
 

@@ -24,7 +24,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from prometheus_client.parser import text_string_to_metric_families
 
 import glremote
 from glremote.host.gateway import looking
@@ -34,6 +33,7 @@ from glremote.host.serving import LocalHost
 from glremote.protocol.errors import HostError, NotAdmitted
 from tests.host.test_gateway import TOKEN, Host, eventually
 from tests.host.test_strangers import Certificate
+from tests.pages import get, metrics
 
 LOOK = "a-token-for-looking"
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -54,26 +54,6 @@ def look_file(tmp_path: Path) -> Path:
     file = tmp_path / "look"
     file.write_text(LOOK + "\n")
     return file
-
-
-def get(url: str, path: str, **headers: str) -> tuple[int, str, dict[str, str]]:
-    """The status, the text and the headers of a page."""
-    address = urlsplit(url)
-    with contextlib.closing(http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)) as connection:
-        connection.request("GET", path, headers=headers)
-        response = connection.getresponse()
-        return response.status, response.read().decode(), dict(response.getheaders())
-
-
-def metrics(url: str) -> dict[str, float]:
-    """Every sample of /metrics, by its name and what its labels say."""
-    status, text, headers = get(url, "/metrics")
-    assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    return {
-        " ".join([sample.name, *sample.labels.values()]): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
 
 
 def picture(ctx: Any) -> bytes:

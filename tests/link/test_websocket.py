@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 from websockets.server import ServerProtocol
 
+from glremote.link.links import Link, LinkBroken
 from glremote.link.websocket import connect
 
 
-def distance(*timing: str) -> float:
-    """What a client takes for the distance of a host that says this of its time."""
+@contextlib.contextmanager
+def host(*timing: str, says: Callable[[ServerProtocol], None] = lambda protocol: None) -> Iterator[Link]:
+    """A link to a host that says this of its time, and something else with the same breath."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
@@ -25,14 +29,22 @@ def distance(*timing: str) -> float:
                 for text in timing:
                     response.headers["Server-Timing"] = text
                 protocol.send_response(response)
+                says(protocol)
                 sock.sendall(b"".join(protocol.data_to_send()))
-                sock.recv(1)
+                while sock.recv(1 << 16):
+                    pass
 
         thread = threading.Thread(target=answer)
         thread.start()
         link = connect(f"ws://127.0.0.1:{listening.getsockname()[1]}", "a-token")
+        yield link
         link.close()
         thread.join()
+
+
+def distance(*timing: str) -> float:
+    """What a client takes for the distance of a host that says this of its time."""
+    with host(*timing) as link:
         return link.distance
 
 
@@ -43,3 +55,20 @@ def test_the_hosts_own_time_is_no_distance() -> None:
 @pytest.mark.parametrize("timing", [(), ("",), ("admit",), ("admit;dur=-9",), ("admit;dur=1e9",), ("db;dur=99999",)])
 def test_what_says_nothing_of_its_time_is_all_distance(timing: tuple[str, ...]) -> None:
     assert distance(*timing) > 0
+
+
+def test_a_host_that_closes_behind_a_packet() -> None:
+    """What is sent then is lost, as on any link that breaks, and that it broke shows where packets are received."""
+
+    def says(protocol: ServerProtocol) -> None:
+        protocol.send_binary(b"the last packet")
+        protocol.send_close(1000, "enough")
+
+    with host(says=says) as link:
+        assert link.receive(10.0) == [b"the last packet"]
+        assert not link.send([[b"too late"]])
+        link.keepalive = 0.0
+        link.keep_alive()
+        link.socket.shutdown(socket.SHUT_WR)  # the host has our answer to its close, and goes
+        with pytest.raises(LinkBroken):
+            link.receive(10.0)

@@ -184,6 +184,7 @@ class Worker:
             except OSError as error:
                 raise WorkerFailed(f"no memory to be shared with a worker process: {error.strerror}") from None
             inherited.callback(page.close)
+            leaving.callback(page.release)
             arguments += ["--deadlines", str(page.descriptor)]
             if served.device is not None:
                 arguments += ["--device-index", str(served.device.index)]
