@@ -5,7 +5,6 @@ Knows: where a context may go, and how one is made there. Does not know: what is
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import re
@@ -19,7 +18,6 @@ import moderngl
 
 from .device.choosing import DeviceRecord, Wanted
 from .device.devices import LocalDevice
-from .device.ending import end_process
 from .device.remote import RemoteDevice
 from .device.road import Connector
 from .hosts import Host
@@ -235,5 +233,4 @@ def instance() -> Instance:
     with _lock:
         if _instance is None:
             _instance = Instance()
-            atexit.register(end_process)
         return _instance

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -33,6 +33,9 @@ CALL = "named in the call"
 FORGIVEN = 5.0
 """Seconds for which a host that did not answer is not asked again by the choice, if there is another."""
 
+FORGOTTEN = 10.0
+"""Seconds after which a context that was made is among what its host tells, for whoever makes another meanwhile."""
+
 T = TypeVar("T")
 Make = Callable[[Host | None, DeviceRecord | None, str], T]
 """Makes a context on a host, or here; on a device, or on any that is there; for a reason."""
@@ -48,13 +51,21 @@ class Named(NamedTuple):
     reason: str
 
 
+@dataclasses.dataclass
+class _Promise:
+    """A context that this program is making on a device."""
+
+    place: tuple[str, str | None]
+    ended: float = math.inf
+
+
 class Placing:
     """The hosts of one instance, and the choice among them."""
 
     def __init__(self) -> None:
         self._settings: Settings | None = None
         self._lock = threading.RLock()
-        self._promised: Counter[tuple[str, str | None]] = Counter()  # contexts that are being made
+        self._promises: list[_Promise] = []  # contexts that are being made, or were a moment ago
         self._silent: dict[str, tuple[float, DeviceRecord]] = {}  # hosts that did not answer, and when
         self._here: list[DeviceRecord] | None = None  # this machine's devices, which stay what they are
 
@@ -156,10 +167,12 @@ class Placing:
             return make(named.host, choice.record, choice.reason)
         if local and plain and not self.settings.hosts:
             return make(None, None, f"no host is named in the call or in {HOST_VARIABLE}, and none is associated")
-        hosts, order = self.ask_hosts(), self.local
+        asked, hosts, order = time.monotonic(), self.ask_hosts(), self.local
         failed: dict[str, str] = {}
         while True:
-            with self._promise(lambda: self._choose(hosts, wanted, failed, order, local)) as choice:
+            with self._promise(
+                lambda: self._choose(self._counted(hosts, asked), wanted, failed, order, local)
+            ) as choice:
                 record = choice.record
                 host = next((host for host in self.settings.hosts if host.url == record.url), None)
                 try:
@@ -189,7 +202,6 @@ class Placing:
         self, hosts: Sequence[DeviceRecord], wanted: Wanted, failed: Mapping[str, str], order: str, local: bool
     ) -> Choice:
         """The best; this machine's devices, which take a second to find out, are looked at where one may be that."""
-        hosts = [record.with_sessions(self._promised[record.url, record.handle]) for record in hosts]
         if not local:
             return choose(hosts, wanted, order, failed)
         if order == "last":
@@ -202,16 +214,23 @@ class Placing:
             self._here = listing.list_here()
         return self._here
 
+    def _counted(self, records: Sequence[DeviceRecord], asked: float) -> list[DeviceRecord]:
+        """With the contexts of this program that were not all there when the hosts were asked."""
+        places = [one.place for one in self._promises if one.ended > asked]
+        return [record.with_sessions(places.count((record.url, record.handle))) for record in records]
+
     @contextlib.contextmanager
     def _promise(self, choose_: Callable[[], Choice]) -> Iterator[Choice]:
         with self._lock:
             choice = choose_()
-            self._promised[choice.record.url, choice.record.handle] += 1
+            promise = _Promise((choice.record.url, choice.record.handle))
+            self._promises.append(promise)
         try:
             yield choice
         finally:
+            promise.ended = now = time.monotonic()
             with self._lock:
-                self._promised[choice.record.url, choice.record.handle] -= 1
+                self._promises = [one for one in self._promises if now - one.ended < FORGOTTEN]
 
     def ask_hosts(self) -> list[DeviceRecord]:
         """What hosts tell now; one that did not answer a moment ago is left alone, unless there are no others."""

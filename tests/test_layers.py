@@ -48,6 +48,7 @@ LAYERS: dict[str, set[str]] = {
     "host.egl": set(),  # raw EGL's door, as host.gl is raw OpenGL's
     "host.probing": {"protocol", "host.egl", "host.gl", "host.gpus", "host.serving"},
     "host.serving": {"protocol"},
+    "host.telling": {"protocol", "host.probing"},
     "host.keeping": {"protocol"},
     "host.zeroing": set(),
     "host.walls": set(),

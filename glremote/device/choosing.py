@@ -37,6 +37,10 @@ class DeviceRecord(Device, frozen=True, kw_only=True):
     draining: bool = False
     """Its host is going down, and takes no new sessions."""
 
+    def __repr__(self) -> str:
+        said = self.error or f"OpenGL {_dotted(self.version)}, {self.sessions} sessions, {self.distance or 0.0:.1f} ms"
+        return f"<DeviceRecord {self.title}: {said}>"
+
     @property
     def is_local(self) -> bool:
         """Whether it is this machine's."""

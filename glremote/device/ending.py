@@ -1,13 +1,19 @@
 """How a process ends, for the sessions that it has open: said goodbye to, or, after a fork, left to the parent.
 
 Knows: atexit's moment, multiprocessing's, and a fork's. Does not know: what a session is.
+
+atexit calls last what was registered first, so this is registered when it is imported: what the program registers
+behind that may still draw.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
+import math
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from typing import Protocol
@@ -23,6 +29,11 @@ class Ends(Protocol):
         ...
 
 
+GOODBYE_TIMEOUT = 2.0
+"""Seconds for what is not yet sent when a session ends ..."""
+LEAST_PATIENCE = 0.1
+"""... and of those that are left when the process ends, and others have taken that time."""
+_deadline = math.inf
 _open: dict[int, Ends] = {}
 _forked = "--multiprocessing-fork" not in sys.orig_argv
 """Whether this process, if multiprocessing started it, is a fork: of its parent's, or of the server that forks."""
@@ -85,10 +96,25 @@ def _finalise_program() -> None:
 
 
 def close_all() -> None:
-    """At the end of the process: say goodbye for every session that is still open."""
-    for device in list(_open.values()):
-        device.on_exit()
+    """At the end of the process: say goodbye for every session that is still open.
+
+    Those of hosts that do not take it keep the process no longer than one of them would.
+    """
+    global _deadline
+    _deadline = time.monotonic() + GOODBYE_TIMEOUT
+    try:
+        for device in list(_open.values()):
+            device.on_exit()
+    finally:
+        _deadline = math.inf
+
+
+def patience() -> float:
+    """Seconds for what a session has not sent yet when it ends."""
+    return min(GOODBYE_TIMEOUT, max(LEAST_PATIENCE, _deadline - time.monotonic()))
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+atexit.register(end_process)

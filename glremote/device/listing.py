@@ -35,8 +35,9 @@ SECRET = "GLREMOTE_TOKEN", "GLREMOTE_LOOK_TOKEN"
 """Variables that the child has no use for."""
 
 
-def list_hosts(hosts: Sequence[Host], patience: float = PATIENCE) -> list[DeviceRecord]:
+def list_hosts(hosts: Sequence[Host]) -> list[DeviceRecord]:
     """The devices of hosts, in the hosts' order; one that does not answer is a record with its error."""
+    patience = PATIENCE
     asked = [_begin(functools.partial(_ask, host, patience)) for host in hosts]
     deadline = time.monotonic() + patience + SLACK
     records = []
@@ -48,10 +49,10 @@ def list_hosts(hosts: Sequence[Host], patience: float = PATIENCE) -> list[Device
     return records
 
 
-def list_all(hosts: Sequence[Host], patience: float = PATIENCE) -> list[DeviceRecord]:
+def list_all(hosts: Sequence[Host]) -> list[DeviceRecord]:
     """The same, and this machine's behind them."""
     here = _begin(list_here)
-    return [*list_hosts(hosts, patience), *here.result()]
+    return [*list_hosts(hosts), *here.result()]
 
 
 def list_here() -> list[DeviceRecord]:

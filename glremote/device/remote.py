@@ -62,8 +62,6 @@ from .waiting import CriticalSections, Pending
 log = logging.getLogger("glremote")
 
 _DONE = operator.attrgetter("done")
-GOODBYE_TIMEOUT = 2.0
-"""Seconds for what is not yet sent when the session ends."""
 REFUSED = 0.3
 """Seconds for which nobody listens at the host's port; then the gateway is no more, and its sessions have ended too."""
 LEASE = 0.02
@@ -535,7 +533,7 @@ class RemoteDevice:
                 self._session.tell(Goodbye())
                 with contextlib.suppress(LinkBroken):
                     self.road.link.send(self._session.packets())
-                    self.road.link.drain(GOODBYE_TIMEOUT)
+                    self.road.link.drain(ending.patience())
             self._lose(why or DeviceLost("the session was closed"))
         self.notify()
 

@@ -1,0 +1,186 @@
+"""Asking a host for its devices, of hosts that tell them and of all that may answer in a host's place."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trustme
+
+from glremote.host.serving import LocalHost
+from glremote.link.asking import ask
+from glremote.link.tls import Trust
+from glremote.protocol.devices import PATH, Device, HostReport, encode
+from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
+
+TOKEN = "a-token"
+REPORT = HostReport(
+    software="9.9",
+    protocol=1,
+    moderngl="5.13.0",
+    sessions=3,
+    max_sessions=16,
+    devices=(Device(name="H200", renderer="NVIDIA H200/PCIe/SSE2", version=460, number=0, extensions=("a", "b")),),
+)
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    """Answers as the test's server says."""
+
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def version_string(self) -> str:
+        return "glremote"
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, dict(self.headers)))
+        self.server.before()
+        status, body, headers = self.server.answer
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        for at in range(0, len(body), self.server.piece):
+            with contextlib.suppress(OSError):
+                self.wfile.write(body[at : at + self.server.piece])
+                self.wfile.flush()
+                time.sleep(self.server.pause)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Of many at a time."""
+
+    request_queue_size = 64
+
+
+@contextlib.contextmanager
+def answering(
+    status: int = 200, body: bytes | None = None, tls: ssl.SSLContext | None = None, **headers: str
+) -> Iterator[Any]:
+    """A server that answers every request so; `url` is its address."""
+    with Server(("127.0.0.1", 0), Answering) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        shaped: Any = server
+        shaped.answer = status, encode(REPORT) if body is None else body, headers
+        shaped.asked, shaped.piece, shaped.pause, shaped.before = [], 1 << 20, 0.0, lambda: None
+        shaped.url = f"{'ws' if tls is None else 'wss'}://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_host_tells_its_devices() -> None:
+    with answering() as host:
+        answer = ask(host.url, TOKEN)
+        (asked,) = host.asked
+    assert answer.report == REPORT
+    assert 0 < answer.distance < 4
+    assert asked[0] == PATH
+    assert asked[1]["Authorization"] == f"Bearer {TOKEN}"
+
+
+def test_the_page_is_beside_the_websocket_s() -> None:
+    with answering() as host:
+        ask(host.url + "/behind/a-proxy", TOKEN)
+        assert host.asked[0][0] == f"/behind{PATH}"
+
+
+def test_the_hosts_own_time_is_no_distance() -> None:
+    with answering(**{"Server-Timing": "admit;dur=99999.5"}) as host:
+        assert ask(host.url, TOKEN).distance == 0.0
+
+
+def test_a_real_host(served: LocalHost) -> None:
+    report = ask(served.url, served.token).report
+    assert report.devices and report.devices[0].renderer and report.max_sessions == 64
+    with pytest.raises(NotAdmitted, match=f"{served.url}: the token is not this host's"):
+        ask(served.url, "wrong")
+    with pytest.raises(NotAdmitted, match="a token is needed"):
+        ask(served.url)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        ((404, b"serves nothing but /glremote"), HostUnreachable, "older than this.*upgrade it there"),
+        ((401, b"the token is not this host's"), NotAdmitted, "the token is not this host's"),
+        ((429, b"too many wrong tokens"), HostUnreachable, "too many wrong tokens"),
+        ((200, b"<html>"), HostUnreachable, "no glremote host"),
+        ((200, b"[1, 2]"), HostUnreachable, "no glremote host"),
+        ((200, b"\xff"), HostUnreachable, "no glremote host"),
+        ((200, b" " * (2 << 20)), HostUnreachable, "no glremote host"),
+        ((302, b""), HostUnreachable, "no glremote host .*302"),
+    ],
+)
+def test_other_answers(answer: tuple[int, bytes], kind: type[Exception], said: str) -> None:
+    with answering(*answer) as host, pytest.raises(kind, match=f"{host.url}: .*{said}"):
+        ask(host.url, TOKEN)
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"])
+def test_what_is_no_http(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            sock, _ = listening.accept()
+            with sock:
+                sock.recv(1 << 16)
+                sock.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(HostUnreachable, match="no glremote host"):
+            ask(f"ws://127.0.0.1:{listening.getsockname()[1]}", TOKEN)
+        thread.join()
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        with pytest.raises(NobodyListens, match="no host answers there"):
+            ask(f"ws://127.0.0.1:{sock.getsockname()[1]}", TOKEN)
+
+
+def test_a_host_that_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"ws://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(HostUnreachable, match=r"no glremote host answered within 0\.2 s"):
+            ask(url, TOKEN, timeout=0.2)
+
+
+def test_a_host_that_answers_byte_by_byte_has_no_more_time() -> None:
+    with answering() as host:
+        host.piece, host.pause = 1, 0.1
+        with pytest.raises(HostUnreachable, match=r"answered within 0\.5 s"):
+            ask(host.url, TOKEN, timeout=0.5)
+
+
+def test_tls_and_whom_to_trust() -> None:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    with answering(tls=tls) as host, authority.cert_pem.tempfile() as file:
+        assert ask(host.url, TOKEN, Trust(file)).report == REPORT
+        with pytest.raises(HostUnreachable, match="no authority that is trusted here"):
+            ask(host.url, TOKEN)
+        with pytest.raises(HostUnreachable, match="its certificate has the pin"):
+            ask(host.url, TOKEN, Trust(pin="sha256:" + 64 * "0"))
+        assert len(host.asked) == 1  # nothing was said to one that is not trusted
+    with answering() as host, pytest.raises(HostUnreachable, match="does not speak TLS"):
+        ask(host.url.replace("ws:", "wss:"), TOKEN)

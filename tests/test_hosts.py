@@ -1,0 +1,161 @@
+"""The file of hosts: what it says, who may read it, and how it is changed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glremote.host.serving import environment
+from glremote.hosts import HEAD, Host, Settings, add, default_file, read, remove, with_host
+from glremote.protocol.errors import HostsFileError, HostUnreachable
+
+PIN = "sha256:" + 64 * "a"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that is not there yet."""
+    return tmp_path / "settings" / "hosts.toml"
+
+
+def written(path: Path, text: str, mode: int = 0o600) -> Path:
+    """That file with a text."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    assert read(file) == read(None) == Settings()
+    with pytest.raises(HostsFileError, match="there is no host a in"):
+        remove(file, "a")
+
+
+def test_what_is_added_is_read(file: Path) -> None:
+    hosts = (
+        Host("wss://gpu-1:8765", "gpu-1", "t\"o'k\\en", pin=PIN),
+        Host("ws://127.0.0.1:8765"),
+        Host("wss://[::1]:8765", "six", ca=str(file.parent / "ca.pem")),
+    )
+    for host in hosts:
+        assert not add(file, host)
+    assert read(file) == Settings(hosts, "last")
+    assert hosts[1].name == "127.0.0.1:8765"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert HEAD in file.read_text()
+    assert "en" not in repr(hosts[0]).replace("token", "")
+    assert remove(file, "gpu-1") == hosts[0]
+    assert remove(file, "ws://127.0.0.1:8765/") == hosts[1]
+    assert read(file).hosts == hosts[2:]
+
+
+def test_a_host_that_is_there_is_replaced_and_a_name_is_one_s(file: Path) -> None:
+    add(file, Host("ws://a:1", "a", "old"))
+    add(file, Host("ws://b:1", "b"))
+    assert add(file, Host("ws://a:1", "a", "new"))
+    assert [host.token for host in read(file).hosts] == ["new", None]
+    with pytest.raises(HostsFileError, match="a is ws://a:1 already"):
+        add(file, Host("ws://c:1", "a"))
+    with pytest.raises(ValueError, match="already"):
+        with_host(read(file).hosts, Host("ws://c:1", "b"))
+
+
+def test_what_a_person_wrote_stays(file: Path) -> None:
+    written(file, '# mine\nlocal = "first"  # here\n\n[[host]] # the big one\nurl = "ws://a:1"\nca = "ca.pem"\n')
+    add(file, Host("ws://b:1", "b", "secret"))
+    assert read(file).local == "first"
+    assert read(file).hosts[0].ca == str(file.parent / "ca.pem")
+    remove(file, "b")
+    text = file.read_text()
+    assert "# mine" in text and "# here" in text and "# the big one" in text and "secret" not in text
+
+
+def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
+    real = written(tmp_path / "real.toml", "")
+    file.parent.mkdir()
+    file.symlink_to(real)
+    add(file, Host("ws://a:1"))
+    assert file.is_symlink() and read(real).hosts
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_others_may_read_no_token(file: Path, mode: int) -> None:
+    written(file, '[[host]]\nurl = "ws://a:1"\n', mode)
+    assert read(file).hosts
+    for token in ("token", '"token"', "  token ", "'token'"):
+        written(file, f'[[host]]\nurl = "ws://a:1"\n{token} = "t"\n', mode)
+        with pytest.raises(HostsFileError, match="can be read by others than its user: chmod 600"):
+            read(file)
+        with pytest.raises(HostsFileError, match="chmod 600"):
+            add(file, Host("ws://b:1"))
+    written(file, '[[host]]\nurl = "ws://a:1"\n', 0o620)
+    with pytest.raises(HostsFileError, match="can be written by others"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x", "cannot be read"),
+        ('hosts = "a"', "'hosts' says nothing there"),
+        ('local = "never"', "local is"),
+        ("host = 1", r"\[\[host\]\]"),
+        ("[[host]]", "number 1: it has no url"),
+        ('[[host]]\nurl = 1', "url is a text in quotes"),
+        ('[[host]]\nurl = "a:1"', "is no host: give ws://HOST:PORT"),
+        ('[[host]]\nurl = "ws://a:b"', "is no host"),
+        ('[[host]]\nurl = "ws://a:1"\ntokn = "t"', "'tokn' says nothing there"),
+        ('[[host]]\nurl = "ws://a:1"\ntoken = "two words"', "the token of a:1 is none"),
+        ('[[host]]\nurl = "ws://a:1"\ntoken = ""', "the token of a:1 is none"),
+        ('[[host]]\nurl = "ws://a:1"\n[[host]]\nurl = "ws://a:1/"', "number 2: ws://a:1 is there twice"),
+        ('[[host]]\nurl = "ws://a:1"\nname = "x"\n[[host]]\nurl = "ws://b:1"\nname = "x"', "number 2: x is ws://a:1"),
+    ],
+)
+def test_what_is_no_file_of_hosts(file: Path, text: str, said: str) -> None:
+    with pytest.raises(HostsFileError, match=f"{file}.*{said}"):
+        read(written(file, text))
+    before = file.read_bytes()
+    with pytest.raises(HostsFileError):
+        add(file, Host("ws://z:1"))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["two words", "a/0", "a:0", "local", "a\n", "x" * 65])
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(ValueError, match="no name for a host"):
+        Host("ws://a:1", name)
+
+
+def test_an_address_with_a_password_is_not_shown() -> None:
+    with pytest.raises(HostUnreachable, match="with a user and a password") as raised:
+        Host("ws://somebody:secret@a:1")
+    assert "secret" not in str(raised.value)
+
+
+def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert default_file() is None  # as the tests have it: set and empty
+    monkeypatch.setenv("GLREMOTE_HOSTS", str(tmp_path / "x"))
+    assert default_file() == tmp_path / "x"
+    monkeypatch.delenv("GLREMOTE_HOSTS")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    found = default_file()
+    assert found is not None and found.name == "hosts.toml"
+
+
+def test_several_who_write_at_once_lose_nothing(file: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from glremote.hosts import *\n"
+        "for n in range(5): add(Path(sys.argv[1]), Host(f'ws://{sys.argv[2]}:{n + 1}'))"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-P", "-c", code, str(file), name], env=environment()) for name in "abc"
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert len(read(file).hosts) == 15
