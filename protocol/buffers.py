@@ -54,7 +54,6 @@ def prepare() -> None:
     _decoder()
 
 
-
 def encode(commands: Sequence[Command]) -> bytes:
     """The bytes of a command buffer. Cannot fail on what recording/ recorded: it gave every field its exact type."""
     return _encoder.encode(commands)
@@ -98,10 +97,11 @@ def kept_by(keep: KeepCommands, commands: Iterable[Command]) -> list[Do]:
 class Checker:
     """Which handles live, of which kind; and whether a buffer names only those, and only spans and sizes that exist."""
 
-    def __init__(self, stack: Stack, largest_fetch: int = LARGEST_FETCH) -> None:
+    def __init__(self, stack: Stack, largest_fetch: int = LARGEST_FETCH, most_handles: int | None = None) -> None:
         self.kinds: dict[int, str] = {DEFAULT_FRAMEBUFFER: "framebuffer"}
         self.stack = stack
         self.largest_fetch = largest_fetch
+        self.most_handles = most_handles
         self._tests = _every_test()
         self.data = 0
         """Bytes of the spans of the buffer that was checked last."""
@@ -141,6 +141,8 @@ class Checker:
         handle = command.handle  # type: ignore[attr-defined]
         if handle in self.kinds:
             raise ProtocolError(f"handle {handle} is in use")
+        if self.most_handles is not None and len(self.kinds) > self.most_handles:
+            raise ProtocolError(f"more than {self.most_handles} handles live")
         self.kinds[handle] = command.makes
 
     def forget(self, command: Command) -> None:
@@ -250,4 +252,3 @@ def _tests(command: type[Command]) -> Tests:
 def _every_test() -> dict[type[Command], Tests]:
     """By command. As with the decoder: only a host needs them."""
     return {command: _tests(command) for command in COMMANDS.values()}
-

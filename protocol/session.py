@@ -74,10 +74,14 @@ class Session:
         self.received = 0  # the last number of the peer's that we took
         self.given = 0  # ... that the owner was given to do
         self.applied = 0  # ... that is done here
-        self._waiting: deque[tuple[int, int]] = deque()  # what the owner was given and has not done: number and bytes
+        # what the owner was given and has not done: number, bytes, and bytes of the patches before it
+        self._waiting: deque[tuple[int, int, int]] = deque()
         self._waiting_bytes = 0
         self.told = 0  # ... that we acknowledged
         self._freed = 0  # bytes of spans that are done since we acknowledged
+        self._patched = 0  # bytes of patches that we have not acknowledged
+        self._patched_done = 0  # of these, before something that is done
+        self._patched_since = 0  # of these, behind what the owner was given last
         self.resends = 0  # how many messages went out again, for whoever counts
         self._kept: deque[Kept] = deque()
         self._kept_bytes = 0
@@ -157,10 +161,15 @@ class Session:
                 if number != self.received + 1:
                     raise ProtocolError(f"message {number} after {self.received}")
                 if kind in _PATCHES:
+                    size = len(body) if kind is Patch else message.size
+                    if self._patched + size > self.reads.size:
+                        raise ProtocolError(f"message {number} patches what its sender cannot know to be free")
                     if kind is Patch:
                         self.reads.apply(message.offset, body)
                     else:
                         unpack(self.reads, message, body)
+                    self._patched += size
+                    self._patched_since += size
                     if self.applied == self.received:  # nothing before it is still to be done
                         self.applied = number
                 else:
@@ -181,13 +190,16 @@ class Session:
                 f"message {number} is beyond its sender's credit: {len(self._waiting)} messages, "
                 f"{self._waiting_bytes} bytes, wait to be done; {CREDIT_MESSAGES} and {CREDIT_BYTES} may"
             )
-        self._waiting.append((number, size))
+        self._waiting.append((number, size, self._patched_since))
         self._waiting_bytes += size
+        self._patched_since = 0
 
     def done(self, number: int, size: int = 0) -> None:
         """The message of this number, and every one before it, is applied; with the `size` bytes of its spans."""
         while self._waiting and self._waiting[0][0] <= number:
-            self._waiting_bytes -= self._waiting.popleft()[1]
+            _, held, patched = self._waiting.popleft()
+            self._waiting_bytes -= held
+            self._patched_done += patched
         self._freed += size
         # Behind the last that was to be done there are patches only, and those are applied as they come.
         self.applied = self.received if number >= self.given else max(self.applied, number)
@@ -196,9 +208,22 @@ class Session:
         """Tell the peer what is applied, if there is news: at once, or only when much has gathered."""
         much = self.applied - self.told >= ACKNOWLEDGE_MESSAGES or self._freed * ACKNOWLEDGE_SHARE >= self.reads.size
         if self.applied > self.told and (at_once or much):
-            self.told = self.applied
-            self._freed = 0
-            self.tell(Applied(self.applied))
+            self.tell(Applied(self._tell()))
+
+    def resuming(self) -> int:
+        """What Resume or Resumed says is applied."""
+        return self._tell()
+
+    def _tell(self) -> int:
+        """What is applied, which the peer is told now."""
+        self.told = self.applied
+        self._freed = 0
+        if self.applied == self.received:
+            self._patched = self._patched_since = 0
+        else:
+            self._patched -= self._patched_done
+        self._patched_done = 0
+        return self.told
 
     def _drop(self, number: int) -> None:
         if number > self.sent:
@@ -223,4 +248,3 @@ class Session:
         self.connected = True
         self.outgoing.extend((kept.pieces, kept.size) for kept in self._kept)
         self.resends += len(self._kept)
-        self.told = min(self.told, self.applied)

@@ -186,10 +186,7 @@ def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
     given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
     given["devices"] = _devices(probe, given["devices"])
     own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
-    options = gateway.Options(
-        token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline,
-        tls_files=None if tls is None else (certificate, key), **given,
-    )  # fmt: skip
+    options = gateway.Options(token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given)
     _serve(options, made, certificate)
 
 
@@ -294,10 +291,10 @@ def _tls(certificate: Path | None, key: Path | None) -> Any:
         return None
     if certificate is None or key is None:
         raise Failure("--tls-cert and --tls-key go together: the certificate and its key")
-    from glremote.host.gateway import tls_context
+    from glremote.host.gateway import Certificate
 
     try:
-        return tls_context(certificate, key)
+        return Certificate(certificate, key)
     except (OSError, ValueError) as error:
         raise Failure(f"no TLS: {error}") from None
 

@@ -135,6 +135,7 @@ class RemoteDevice:
         session.disconnect()
         self._session = session
         if not self._resume_over(link, time.monotonic() + GREETING_TIMEOUT):
+            log.warning("%s: the worker let us in and did not answer; everything goes over the websocket", self.host)
             self.road.fall_back()
             self._reconnect(contextlib.nullcontext())
         return session
@@ -488,7 +489,7 @@ class RemoteDevice:
         A worker that is busy answers late: only a link that breaks or stalls ends it.
         """
         try:
-            tell(link, Resume(self._session.applied))
+            tell(link, Resume(self._session.resuming()))
             while self.lost is None and time.monotonic() < deadline:
                 packets = link.receive(0.2)
                 link.keep_alive()

@@ -1,4 +1,5 @@
-"""How long things may take in a worker: a command buffer, a program, a read. The gateway ends one that takes longer.
+"""How long things may take in a worker: a command buffer, a program, a read, its client's silence. The gateway ends one
+that takes longer.
 
 Knows: since when each of these runs, which a worker writes into memory that it shares with its gateway: within OpenGL
 nothing of Python runs, so a worker can neither look at a clock there nor answer. Does not know: what a worker does, or
@@ -17,11 +18,12 @@ from .limits import Limits
 SetBegan = Callable[[float], None]
 """Is told since when something runs, by time.monotonic; 0: nothing does."""
 KINDS = {
-    "buffer_seconds": "a command buffer",
-    "compile_seconds": "compiling and linking a program",
-    "read_seconds": "a read",
+    "buffer_seconds": "a command buffer took",
+    "compile_seconds": "compiling and linking a program took",
+    "read_seconds": "a read took",
+    "idle_seconds": "its client was silent for",
 }
-"""What each limit is a limit of; in this order the shared memory has a number for each."""
+"""What each limit is a limit of, as it is said; in this order the shared memory has a number for each."""
 PAGE = mmap.PAGESIZE
 
 
@@ -141,6 +143,26 @@ class Several:
         self._set_began(self._began[0] + self._stood if self._began else 0.0)
 
 
+class Silence:
+    """A client's, while we can do nothing without it. At rest a worker looks at its clock itself."""
+
+    def __init__(self, set_began: SetBegan) -> None:
+        self._set_began = set_began
+        self._begun = False
+
+    def begin(self) -> None:
+        """We wait, or still do."""
+        if not self._begun:
+            self._begun = True
+            self._set_began(time.monotonic())
+
+    def end(self) -> None:
+        """It has taken something, or said something."""
+        if self._begun:
+            self._begun = False
+            self._set_began(0.0)
+
+
 def nobody_looks(began: float) -> None:
     """Where a worker has no process of its own that could be ended."""
 
@@ -155,13 +177,16 @@ class Deadlines:
         self.buffers = Buffers(of("buffer_seconds"))
         self.programs = Several(bool(limits.compile_seconds), of("compile_seconds"))
         self.reads = Several(bool(limits.read_seconds), of("read_seconds"))
+        self.silence = Silence(of("idle_seconds"))
 
     def stand(self) -> None:
         """We wait for the client: that is no part of a buffer, nor of a read."""
         self.buffers.stand()
         self.reads.stand()
+        self.silence.begin()
 
     def go_on(self) -> None:
         """We do not wait any more."""
         self.buffers.go_on()
         self.reads.go_on()
+        self.silence.end()

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from glremote.protocol import commands as c
+from glremote.protocol.messages import LARGEST_PACKET
 
 from .objects import size_of
 
@@ -24,6 +25,8 @@ UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 MOST_SECONDS = 2_000_000
 """poll(2) waits no longer, which is some 23 days."""
 MOST = 1 << 53
+HELD = 2 * LARGEST_PACKET
+"""Bytes that a packet may wait for in the gateway, where bytes per second are limited: a packet before it, each way."""
 
 
 class LimitExceeded(Exception):
@@ -55,6 +58,11 @@ class Limits:
     """Bytes that go through the gateway, both ways together; what comes faster waits."""
     idle_seconds: float = 0.0
     """Seconds without a word from its client after which a session ends."""
+
+    def patience(self, near: bool) -> float:
+        """Seconds that a client may be silent; 0 is any. What a gateway holds back at its rate, the client has said."""
+        slowed = self.bytes_per_second and self.idle_seconds and not near
+        return self.idle_seconds + (HELD / self.bytes_per_second if slowed else 0.0)
 
     def changed(self, text: str) -> Limits:
         """These, but for what `NAME=VALUE,...` says. Raises ValueError."""

@@ -20,8 +20,8 @@ from glremote.link.links import Link
 from glremote.protocol.messages import Near
 from glremote.protocol.stacks import Stack
 
-ACCEPT_TIMEOUT = 1.0
-"""Seconds that whoever knocks has for the secret."""
+ACCEPT_TIMEOUT = 5.0
+"""Seconds that whoever knocks, of the same user, has for the secret: on a busy machine it may not run meanwhile."""
 SWITCH = "GLREMOTE_NEAR"
 """The environment variable that switches it off, with the value 0."""
 

@@ -25,6 +25,8 @@ LARGEST = 32 << 20
 MOST_KINDS = 32
 """So many kinds of faults are counted apart, and the others together."""
 LONGEST_KIND = 60
+LONGEST_TALLY = 1 << 16
+"""Bytes of all that is counted: far more than any has."""
 
 
 class Is(enum.IntEnum):
@@ -69,6 +71,8 @@ class Tally(NamedTuple):
     @classmethod
     def decode(cls, data: Bytes) -> Tally:
         """Raises ValueError: a worker may be what a client has made of it."""
+        if len(data) > LONGEST_TALLY:
+            raise ValueError(f"no tally: {len(data)} bytes")
         try:
             *numbers, faults = json.loads(bytes(data))
             tally = cls._make((*numbers, faults))
@@ -76,6 +80,8 @@ class Tally(NamedTuple):
             raise ValueError(f"no tally: {error}") from None
         if not isinstance(faults, dict) or len(faults) > MOST_KINDS or any(len(kind) > LONGEST_KIND for kind in faults):
             raise ValueError("no tally: faults are counts by kind")
+        if not all(map(str.isprintable, faults)):  # what is none cannot even be shown everywhere
+            raise ValueError("no tally: a kind is text")
         if not all(type(number) is int and 0 <= number < 1 << 63 for number in (*tally[:-1], *faults.values())):
             raise ValueError("no tally: a count is a whole number")
         return tally
@@ -139,10 +145,14 @@ class Port:
     def _send_all(self, piece: memoryview) -> None:
         waited = False
         while True:
+            sent = 0
             with contextlib.suppress(BlockingIOError):
-                piece = piece[self._socket.send(piece, socket.MSG_DONTWAIT) :]
+                sent = self._socket.send(piece, socket.MSG_DONTWAIT)
+                piece = piece[sent:]
             if not len(piece):
                 break
+            if waited and sent:  # it is taken, slowly
+                self.on_go()
             waited, seconds = True, self.on_wait()
             self._writable.poll(None if seconds is None else seconds * 1000)
         if waited:

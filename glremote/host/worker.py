@@ -26,7 +26,6 @@ from glremote.protocol.buffers import Checker, decode, text
 from glremote.protocol.commands import Ask, Command, Fetch, Free
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import (
-    LARGEST_PACKET,
     VERSION,
     Answer,
     Buffer,
@@ -68,8 +67,9 @@ QUIET = 0.002
 """Seconds without an event after which all that is done is acknowledged; a busy client hears of it with other news."""
 TALLY_INTERVAL = 0.25
 """Seconds that are between two words to the gateway of what was done, at least."""
-HELD = 2 * LARGEST_PACKET
-"""Bytes that a packet may wait for in the gateway, where bytes per second are limited: a packet before it, each way."""
+SPARE_HANDLES = 1 << 20
+"""Handles that may live beside those of as many objects as there may be: of what was never made, since a fault came
+first, as the client learns only then."""
 LONGEST_TEXT = 40_000
 """Bytes of an exception's text that are passed on; compilers can be eloquent, and a message's head has an end."""
 
@@ -99,8 +99,9 @@ class Worker:
         self.session.connected = False
         self.session.writes.shared = False  # until a client comes near
         self.pace = Pace()
-        self.checker = Checker(self.session.reads)
         self.limits = limits or Limits()
+        most = self.limits.objects + SPARE_HANDLES if self.limits.objects else None
+        self.checker = Checker(self.session.reads, most_handles=most)
         self._deadlines = deadlines or Deadlines(self.limits)
         port.on_wait, port.on_go = self._stand, self._deadlines.go_on
         self._make_context = make_context
@@ -197,12 +198,8 @@ class Worker:
         self._take(event)
 
     def _patience(self) -> float | None:
-        """Seconds that the client may be silent. What the gateway holds back at its rate, the client has said."""
-        limits = self.limits
-        if not (self._greeted and limits.idle_seconds):
-            return None
-        slowed = limits.bytes_per_second and not self.port.near
-        return limits.idle_seconds + (HELD / limits.bytes_per_second if slowed else 0.0)
+        """Seconds that the client may be silent; None: any."""
+        return (self.limits.patience(self.port.near) or None) if self._greeted else None
 
     # --- coming in
 
@@ -215,6 +212,8 @@ class Worker:
                     self._buffers.append((message, body))
                     continue
                 if isinstance(message, Hello | Resume):
+                    if self._greeted and self.session.connected and event.near == self.port.near:
+                        raise ProtocolError(f"{type(message).__name__} on a link that carries the session already")
                     self.port.near = event.near
                     self.session.writes.shared |= event.near
                 self._message(message)
@@ -235,7 +234,7 @@ class Worker:
             if not self._greeted:
                 self._reply(Refused("session", "this session was never greeted", VERSION))
                 return
-            self._reply(Resumed(self.session.applied))
+            self._reply(Resumed(self.session.resuming()))
             self.session.resume(message.applied)
             self._send()
         elif isinstance(message, Goodbye):

@@ -7,6 +7,7 @@ websocket carries everything.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 import socket
@@ -19,7 +20,11 @@ from . import mailbox
 from .links import Link
 from .mailbox import Mailbox, SharedLink
 
-TIMEOUT = 1.0
+log = logging.getLogger("glremote")
+
+TIMEOUT = 10.0
+"""Seconds that a worker has to open: one that is there and slow is as slow over the websocket, where it is not there
+that shows at once. Meanwhile nobody reads the websocket, and a gateway cuts what is silent for 15 s."""
 SWITCH = "GLREMOTE_NEAR"
 LARGEST = 32 << 20
 SPIN = 0.001
@@ -71,7 +76,10 @@ def connect(near: Near | None, stack_size: int) -> tuple[Link, Stack, Stack] | N
         _, descriptors, _, _ = socket.recv_fds(sock, 1, 1)
         (allocation,) = (Allocation(descriptor, 0) for descriptor in descriptors)
         memory = mmap.mmap(descriptors[0], near.size)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        # of another machine there is no such name here, and another user is sent away: both are as they should be
+        level = logging.WARNING if isinstance(error, TimeoutError) else logging.DEBUG
+        log.log(level, "the worker did not let us in (%s); everything goes over the websocket", error)
         sock.close()
         return None
     up, down, upward, downward = layout(memoryview(memory), stack_size)

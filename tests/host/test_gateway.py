@@ -56,7 +56,7 @@ for name in {"tokens_file", "cache"} & given.keys():
 if "limits" in given:
     given["limits"] = Limits().changed(given["limits"])
 if "tls" in given:
-    given["tls"] = gateway.tls_context(*map(pathlib.Path, given["tls"]))
+    given["tls"] = gateway.Certificate(*map(pathlib.Path, given["tls"]))
 given["devices"] = tuple(Device(**fields) for fields in given.get("devices", ()))
 loop = given.pop("loop")
 run = gateway.run if loop == "uvloop" else lambda options, ready: asyncio.run(gateway.serve(options, ready))

@@ -342,7 +342,7 @@ def test_a_browser_does_not_get_a_websocket(start: Start, browser: Callable[...,
         "it.onopen = () => said.textContent = 'opened'; it.onerror = () => said.textContent = 'refused';</script>"
     )
     assert ">opened<" not in browser(page.as_uri(), "--dump-dom", "--virtual-time-budget=5000")
-    assert eventually(lambda: [name for name in metrics(host.url) if name.startswith("glremote_refused_total 403")])
+    assert eventually(lambda: metrics(host.url)["glremote_refused_total origin 403"])
 
 
 # --- the log
@@ -528,7 +528,7 @@ def test_what_the_gpu_has_no_memory_for_is_its_programs_to_know(start: Start) ->
 TALLIES = st.builds(
     Tally,
     *([st.integers(0, (1 << 63) - 1)] * 7),
-    st.dictionaries(st.text(max_size=60), st.integers(0, (1 << 63) - 1), max_size=32),
+    st.dictionaries(st.text(max_size=60).filter(str.isprintable), st.integers(0, (1 << 63) - 1), max_size=32),
 )
 
 
@@ -563,6 +563,14 @@ def test_a_worker_that_counts_nonsense_ends_its_own_session(tmp_path: Path) -> N
         assert eventually(lambda: metrics(host.url).get("glremote_faults_total <b>")) == 7
         second.say(b'tally [1, 2, 3, 4, 5, 0, 0, {"x": -1}]')
         assert second.lost().startswith("the worker broke its protocol: no tally")
+        for kind in (rb"\ud800", rb"\n# HELP", rb"\u001b[31m"):  # what is no text cannot even be shown
+            third = host()
+            third.say(b'tally [1, 2, 3, 4, 5, 0, 0, {"%s": 1}]' % kind)
+            assert third.lost().startswith("the worker broke its protocol: no tally")
+            assert get(host.url, "/")[0] == 200
+        fourth = host()
+        fourth.say(b"tally " + b" " * (1 << 20) + b"[1, 2, 3, 4, 5, 0, 0, {}]")
+        assert fourth.lost().startswith("the worker broke its protocol: no tally")
         assert first.hello()["pid"] == known["pid"]
         assert metrics(host.url)["glremote_commands_total"] == 2
     finally:

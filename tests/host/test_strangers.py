@@ -30,7 +30,7 @@ from click.testing import CliRunner
 import glremote
 from glremote import cli
 from glremote.cli.serve import is_loopback
-from glremote.host.gateway import tls_context
+from glremote.host.gateway.certificates import tls_context
 from glremote.host.gateway.door import LARGEST_REQUEST, MOST_OF_AN_ADDRESS, OPEN_TIMEOUT, address_of
 from glremote.host.gateway.tokens import (
     MOST_ADDRESSES,

@@ -168,11 +168,11 @@ class Facing(RuleBasedStateMachine):
     @rule(arrives=st.sampled_from(["both", "both", "resume", "nothing"]))
     def resume(self, arrives: str) -> None:
         """A new connection; either of its first messages may be lost with it."""
-        resume = m.encode(m.Resume(self.client.applied))
+        resume = m.encode(m.Resume(self.client.resuming()))
         if arrives == "nothing":
             return
         asked = only(self.host.receive(resume))
-        resumed = m.encode(m.Resumed(self.host.applied))
+        resumed = m.encode(m.Resumed(self.host.resuming()))
         self.host.resume(asked.applied)
         if arrives == "resume":
             self._break()
@@ -461,3 +461,52 @@ def test_what_has_no_number_is_lost_with_the_connection() -> None:
     client.resume(0)
     client.tell(m.Goodbye())
     assert only(host.receive(b"".join(wire(client)))) == m.Goodbye()
+
+
+def test_no_more_is_patched_than_can_be_free() -> None:
+    """Else a few bytes, which say that a whole stack is as another part of it, could be sent without end."""
+    client, host = pair()
+    for _ in range(3):  # as often as it is acknowledged
+        assert client.writes.push(bytes(SIZE)) is not None
+        client.send_patches()
+        client.send(m.Buffer, 0, body=b"\x90", mark=client.writes.head)
+        for packet in wire(client):
+            for number in numbers(host.receive(packet)):
+                host.done(number)
+        host.acknowledge()
+        for packet in wire(host):
+            client.receive(packet)
+    host.receive(m.encode(m.Packed(7, 0, SIZE, 0, 0)))
+    with pytest.raises(ProtocolError, match="message 8 patches what its sender cannot know to be free"):
+        host.receive(m.encode(m.Packed(8, 0, 1, 0, 0)))
+    host.receive(m.encode(m.Buffer(8, 0), b"\x90") + b"\x90")
+    with pytest.raises(ProtocolError, match="message 9 patches"):
+        host.receive(m.encode(m.Patch(9, 0), b"x") + b"x")
+    host.done(8)
+    with pytest.raises(ProtocolError, match="message 9 patches"):
+        host.receive(m.encode(m.Patch(9, 0), b"x") + b"x")
+    host.acknowledge()
+    host.receive(m.encode(m.Patch(9, 0), b"x") + b"x")
+
+
+def test_what_is_patched_behind_what_waits_is_not_acknowledged_with_it() -> None:
+    _, host = pair()
+    for number in (1, 3):
+        half = bytes(SIZE // 2)
+        host.receive(m.encode(m.Patch(number, 0), half) + half)
+        host.receive(m.encode(m.Buffer(number + 1, 0), b"\x90") + b"\x90")
+    host.done(2)
+    host.acknowledge()
+    host.receive(m.encode(m.Patch(5, 0), half) + half)
+    with pytest.raises(ProtocolError, match="message 6 patches"):
+        host.receive(m.encode(m.Patch(6, 0), b"x") + b"x")
+
+
+def test_resuming_acknowledges() -> None:
+    _, host = pair()
+    whole = bytes(SIZE)
+    host.receive(m.encode(m.Patch(1, 0), whole) + whole)
+    host.disconnect()
+    assert host.resuming() == 1
+    host.resume(0)
+    host.receive(m.encode(m.Patch(2, 0), whole) + whole)

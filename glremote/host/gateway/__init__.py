@@ -2,7 +2,7 @@
 
 Knows: who may come in. Does not know: OpenGL, or what is in a packet. The way in is in door.py, tokens are in
 tokens.py, devices in devices.py, sessions in sessions.py, worker processes in workers.py and warming.py, pages for
-whoever looks in in looking.py.
+whoever looks in in looking.py, reasons for refusals in refusals.py, the certificate in certificates.py.
 
 A `Session` is a task: it carries what its worker sends down to the client, and lives until the worker's end or until
 nobody came back in time. A connection is a task too: it carries what its client sends up. Each reads only when what it
@@ -18,6 +18,7 @@ import itertools
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
@@ -32,18 +33,19 @@ from glremote.protocol.devices import PATH as DEVICES
 
 from . import cgroups
 from .caches import Caches
-from .certificate import renew, tls_context
+from .certificates import Certificate
 from .devices import Devices, Served
 from .door import Door, Visitor
 from .looking import HEADERS as PAGE_HEADERS
 from .looking import PAGES, Looking, Page, is_loopback, no_descriptors
+from .refusals import Why
 from .sessions import CLOSE_TIMEOUT, Session
 from .tokens import Guesses, Token, TokensError, TokensFile, digest, find
 from .warming import Warming
 from .watching import Watch
 from .workers import Options, Place, Worker, WorkerFailed
 
-__all__ = ["Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve", "tls_context"]
+__all__ = ["Certificate", "Gateway", "Options", "TokensError", "WorkerFailed", "run", "serve"]
 
 log = logging.getLogger("glremote.host")
 
@@ -59,7 +61,8 @@ class Gateway:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._door = Door(self._admit, self._connected, options.tls)
+        self.looking = Looking(self)
+        self._door = Door(self._admit, self._connected, self.looking.refuse, options.tls)
         self._own = () if options.token is None else (Token("of serve itself", digest(options.token)),)
         self._file = None if options.tokens_file is None else TokensFile(options.tokens_file)
         self._guesses = Guesses()
@@ -76,7 +79,6 @@ class Gateway:
         self.draining = False
         self._on_loopback = False
         self._empty = asyncio.Event()
-        self.looking = Looking(self)
 
     async def open(self) -> str:
         """Listen, and start the first workers; the address. Raises OSError, TokensError and WorkerFailed."""
@@ -88,8 +90,6 @@ class Gateway:
         host, port = await self._door.open(self.options.bind, self.options.port)
         self._on_loopback = all(map(is_loopback, self._door.addresses))
         self._watching = [asyncio.create_task(self._look_at_tokens()), asyncio.create_task(self._watch.run())]
-        if self.options.tls is not None and self.options.tls_files is not None:
-            self._watching.append(asyncio.create_task(renew(self.options.tls, *self.options.tls_files)))
         await self._warming.begin()
         for served in self.devices.all:
             if served.device is not None:
@@ -184,18 +184,21 @@ class Gateway:
         refusal = refusal or self._no_place(connection, request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
-        status, text = refusal
-        self.looking.refused[status.value] += 1
-        response = connection.respond(status, text + "\n")
-        if status is http.HTTPStatus.UNAUTHORIZED:
+        why, text = refusal
+        assert why.status is not None
+        self.looking.refuse(why, why.status)
+        response = connection.respond(why.status, text + "\n")
+        if why.status is http.HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = "Bearer"
+        elif why is Why.METHOD:
+            response.headers["Allow"] = "GET"
         return response
 
     async def _show(self, connection: Visitor, request: Request) -> Response:
         if not self.looking.prepared:
             await asyncio.to_thread(self.looking.prepare)
         await self.devices.refresh()
-        return _answer(connection, self.looking.page(request, self._on_loopback))
+        return _answer(connection, self.looking.page(request, self._on_loopback, connection.address))
 
     async def _tell(self, connection: Visitor) -> Response:
         """Of the devices, to one who may begin a session."""
@@ -205,69 +208,71 @@ class Gateway:
         report = await self.devices.report(token, theirs, self.options.max_sessions, self.draining)
         return _answer(connection, Page(http.HTTPStatus.OK, report.decode(), "application/json"))
 
-    def _stranger(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
+    def _stranger(self, connection: Visitor, request: Request) -> tuple[Why, str] | None:
         """Unless its token is one of ours: then it is the connection's."""
-        if request.path.partition("?")[0] not in (PATH, DEVICES):
-            return http.HTTPStatus.NOT_FOUND, f"this is a glremote host, and serves nothing but {PATH}"
+        path = request.path.partition("?")[0]
+        if path not in (PATH, DEVICES):
+            return Why.PATH, f"this is a glremote host, and serves nothing but {PATH}"
+        if request.method != "GET":
+            return Why.METHOD, "a websocket begins with GET" if path == PATH else "a report is asked for with GET"
         origins = request.headers.get_all("Origin")
         if origins and not (len(origins) == 1 and origins[0] in self.options.origins):
             how = "`serve --allow-origin` names those that are"
-            return http.HTTPStatus.FORBIDDEN, f"requests with this Origin, a web browser's, are not served; {how}"
+            return Why.ORIGIN, f"requests with this Origin, a web browser's, are not served; {how}"
         given = " ".join(request.headers.get_all("Authorization"))
         scheme, _, text = given.partition(" ")
         if scheme.lower() != "bearer" or not text.strip():
             how = "name the file that holds it with --token-file, or set GLREMOTE_TOKEN"
-            return http.HTTPStatus.UNAUTHORIZED, f"a token is needed, and none was given; {how}"
+            return Why.NO_TOKEN, f"a token is needed, and none was given; {how}"
         return self._judge(connection, text.strip())
 
-    def _judge(self, connection: Visitor, text: str) -> tuple[http.HTTPStatus, str] | None:
+    def _judge(self, connection: Visitor, text: str) -> tuple[Why, str] | None:
         """Whether the token is one of ours: then it is the connection's."""
         if wait := self._guesses.wait(connection.address):
-            many = f"too many wrong tokens came from this address; try again in {wait:.0f} s"
-            return http.HTTPStatus.TOO_MANY_REQUESTS, many
+            return Why.GUESSES, f"too many wrong tokens came from this address; try again in {wait:.0f} s"
         try:
             token = find(text, self._tokens())
         except TokensError as error:
             log.error("nobody is admitted: %s", error)
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, NO_TOKENS
+            return Why.NO_TOKENS, NO_TOKENS
         if token is None:
             self._guesses.wrong(connection.address)
             log.warning("a wrong token came from %s", connection.address)
             how = "take the one that `glremote serve` shows or was given, or one of `glremote token create`"
-            return http.HTTPStatus.UNAUTHORIZED, f"the token is not this host's; {how}"
+            return Why.WRONG_TOKEN, f"the token is not this host's; {how}"
         if token.has_expired():
             how = "ask the host's user for another, which `glremote token create` makes"
-            return http.HTTPStatus.UNAUTHORIZED, f"the token {token.name} has expired; {how}"
+            return Why.EXPIRED, f"the token {token.name} has expired; {how}"
         connection.token = token
         return None
 
-    def _no_place(self, connection: Visitor, request: Request) -> tuple[http.HTTPStatus, str] | None:
+    def _no_place(self, connection: Visitor, request: Request) -> tuple[Why, str] | None:
         """Unless there is a session to be resumed, or room for one, on a device: then that is the connection's."""
         token = connection.token
         assert token is not None
         if names := request.headers.get_all(SESSION_HEADER):
-            return self._cannot_resume(connection, names[0], token)
+            return self._cannot_resume(connection, ", ".join(names), token)  # two are none
         wanted = " ".join(request.headers.get_all(DEVICE_HEADER)) or None
         if self.draining:
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, "the host is going down, and takes no new sessions"
+            return Why.GOING_DOWN, "the host is going down, and takes no new sessions"
         if (short := no_descriptors()) is not None:
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {short}"
+            return Why.DESCRIPTORS, f"no room for another session: {short}"
         if (refusal := self.devices.refusal(wanted)) is not None:
             return refusal
         if (full := self._full(token)) is not None:
-            return http.HTTPStatus.SERVICE_UNAVAILABLE, f"no room for another session: {full}"
+            return Why.FULL, f"no room for another session: {full}"
         self._warming.try_again()
         connection.served = self.devices.choose(wanted)
         return None
 
-    def _cannot_resume(self, connection: Visitor, name: str, token: Token) -> tuple[http.HTTPStatus, str] | None:
+    def _cannot_resume(self, connection: Visitor, name: str, token: Token) -> tuple[Why, str] | None:
         """Of a session that is another token's it is said what is said of one that never was."""
         session = self._sessions.get(name)
         if session is not None and session.token.digest == token.digest:
             connection.served = session.served
             return None
         whose, why = self._ended.get(name, ("", ""))
-        return http.HTTPStatus.GONE, "the session has ended" + (f": {why}" if why and whose == token.digest else "")
+        return Why.ENDED, "the session has ended" + (f": {why}" if why and whose == token.digest else "")
 
     def _full(self, token: Token) -> str | None:
         """Why no other session may begin. Of this token's without a connection the one that lacks it longest gives its
@@ -327,8 +332,8 @@ class Gateway:
     async def _connected(self, connection: Visitor) -> None:
         """A websocket is open: its whole life."""
         assert connection.request is not None and connection.token is not None and connection.served is not None
-        if name := connection.request.headers.get(SESSION_HEADER):
-            session = self._sessions.get(name)
+        if SESSION_HEADER in connection.request.headers:
+            session = self._sessions.get(connection.request.headers[SESSION_HEADER])
             if session is None:  # it ended in this moment; coming again, the client is told why
                 return
             await session.resume(connection)
@@ -385,12 +390,15 @@ def _answer(connection: Visitor, page: Page) -> Response:
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
     """Be a host until SIGINT, or until SIGTERM and the sessions' time is over, or a second one comes.
 
+    SIGHUP, where there is no terminal, has it look at its certificate at once; it does so for each connection anyway.
     `ready` gets its address. Raises OSError (the port), TokensError and WorkerFailed.
     """
     loop = asyncio.get_running_loop()
     stop, drain = asyncio.Event(), asyncio.Event()
     loop.add_signal_handler(signal.SIGINT, stop.set)
     loop.add_signal_handler(signal.SIGTERM, lambda: stop.set() if drain.is_set() else drain.set())
+    if sys.stdin is None or not sys.stdin.isatty():  # to others it means that their terminal has gone
+        loop.add_signal_handler(signal.SIGHUP, options.tls.look if options.tls is not None else lambda: None)
     if (lifeline := options.lifeline) is not None:
         loop.add_reader(lifeline, lambda: None if os.read(lifeline, 4096) else stop.set())
     gateway = Gateway(options)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import http
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +23,8 @@ from glremote.protocol.messages import VERSION as PROTOCOL
 from glremote.version import VERSION
 
 if TYPE_CHECKING:
-    from .tokens import Token
+    from .refusals import Why
+from .tokens import Token
 
 log = logging.getLogger("glremote.host")
 
@@ -94,13 +94,13 @@ class Devices:
         ]
         return min(fitting, key=lambda one: (one.failed is not None, self.on(one), one.place), default=None)
 
-    def refusal(self, name: str | None) -> tuple[http.HTTPStatus, str] | None:
+    def refusal(self, name: str | None) -> tuple[Why, str] | None:
         """Why a session cannot be on the device of this name."""
         if self.choose(name) is not None:
             return None
         there_are = "; ".join(served.device.described() for served in self.all if served.device is not None)
         text = f"there is no device {name[:LONGEST_NAME] if name else name!a} here: {there_are or 'none has a name'}"
-        return http.HTTPStatus.NOT_FOUND, text
+        return Why.DEVICE, text
 
     # --- what is told
 

@@ -20,10 +20,9 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from websockets.asyncio.server import ServerConnection
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import HeaderLineTooLong, RequestLineTooLong, TooManyHeaders, WebSocketException
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
@@ -32,8 +31,11 @@ from glremote.link.reaching import TIMING_HEADER
 from glremote.protocol.devices import DEVICE_HEADER
 from glremote.protocol.messages import LARGEST_PACKET
 
+from .certificates import Certificate
+from .connections import Connection
 from .devices import Served
-from .sessions import CLOSE_TIMEOUT, Connection
+from .refusals import Why
+from .sessions import CLOSE_TIMEOUT
 from .tokens import Token
 
 log = logging.getLogger("glremote.host")
@@ -48,20 +50,25 @@ MOST_OF_AN_ADDRESS = 64
 """So many of them from one address; of IPv6 the first 64 bits are one."""
 BACKLOG = 1024
 """Connections that the system keeps until we take them."""
-MOST_FRAMES = 8
-"""How many websocket frames may wait for a worker before the gateway stops reading from their client."""
+MOST_FRAMES = 2
+"""How many websocket frames may wait for a worker before the gateway stops reading from their client: each may have
+twice the size of a packet."""
 WRITE_LIMIT = (1 << 20, 1 << 18)
 """How many bytes may wait for a client before the gateway stops reading from its worker, and starts again."""
+BLANK_LINE = b"\r\n\r\n"
+"""Behind it a request has nothing but its body, and none that is for us has one."""
 SHORT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 TLS_HELLO = b"\x16"
 """The first byte of whoever speaks TLS; no request of HTTP begins so."""
 
 Admit = Callable[["Visitor", Request], Awaitable[Response] | Response | None]
 """Before the websocket opens: None, or what is answered instead, a refusal or a page."""
+Refused = Callable[[Why, "http.HTTPStatus | None"], None]
+"""Told of everybody who is refused otherwise, and of the status that was answered."""
 
 
 class Visitor(Connection):
-    """A connection, before and after it is admitted."""
+    """A connection, before and after it is let in: until then it may say so much, and no more than one request."""
 
     address = ""
     asked_at = 0.0
@@ -70,32 +77,49 @@ class Visitor(Connection):
     """What it was admitted with."""
     served: Served | None = None
     """The device of its session."""
+    why: Why | None = None
+    """It was refused for this while it spoke."""
+    limited = True
+    """It has not been let in."""
     _said = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As websockets' own, without a task that waits for its request: the door's does."""
-        super(ServerConnection, self).connection_made(transport)
+    _end = b""  # of what it said
 
     def data_received(self, data: bytes) -> None:
-        """As websockets' own, unless it is too much."""
-        if self.state is State.CONNECTING:
-            self._said += len(data)
-            if self._said > LARGEST_REQUEST:
-                status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-                self.transport.write(response(status, f"a request has at most {LARGEST_REQUEST} bytes"))
-                self.transport.close()
-                return
-        super().data_received(data)
+        """As websockets' own, unless it is too much or too early."""
+        self._said += len(data)
+        if self.limited and self._said > LARGEST_REQUEST:
+            self._refuse(Why.TOO_LARGE, f"a request has at most {LARGEST_REQUEST} bytes")
+        elif self.state is not State.CONNECTING:
+            super().data_received(data)
+        elif self.response is None:
+            said = self._end + data
+            if self.request is not None or 0 <= said.find(BLANK_LINE) < len(said) - len(BLANK_LINE):
+                self._refuse(Why.EARLY, "nothing may follow a request until it is answered")
+            else:
+                self._end = said[-len(BLANK_LINE) :]
+                super(Connection, self).data_received(data)
+
+    def _refuse(self, why: Why, text: str) -> None:
+        self.why = why
+        if self.state is State.CONNECTING and self.response is None:
+            assert why.status is not None
+            self.transport.write(response(why.status, text))
+        self.transport.close()
 
 
 class Door:
     """Listens at an address; who is admitted is given to `connected`, for as long as it stays."""
 
     def __init__(
-        self, admit: Admit, connected: Callable[[Visitor], Awaitable[None]], tls: ssl.SSLContext | None
+        self,
+        admit: Admit,
+        connected: Callable[[Visitor], Awaitable[None]],
+        refused: Refused,
+        tls: Certificate | None,
     ) -> None:
         self._admit = admit
         self._connected = connected
+        self._refused = refused
         self._tls = tls
         self._sockets: list[socket.socket] = []
         self._listening: list[asyncio.Task[None]] = []
@@ -179,9 +203,15 @@ class Door:
         oldest = next(iter(self._waiting[address]))
         self._came_in(address, oldest)
         oldest.cancel()
+        self._refused(Why.CROWD, None)
+
+    def _let_in(self, connection: Visitor, visit: asyncio.Task[None]) -> None:
+        """It has become its session's."""
+        connection.limited = False
+        self._came_in(connection.address, visit)
 
     def _came_in(self, address: str, visit: asyncio.Task[None]) -> None:
-        """It waits no more: it is admitted, or gone."""
+        """It waits no more: it is let in, or gone."""
         if visits := self._waiting.get(address):
             visits.pop(visit, None)
             if not visits:
@@ -190,26 +220,48 @@ class Door:
     async def _visit(self, sock: socket.socket, address: str) -> None:
         """All of a connection, from its first byte to its end."""
         connection: Visitor | None = None
+        deadline = asyncio.timeout(OPEN_TIMEOUT)
         try:
-            async with asyncio.timeout(OPEN_TIMEOUT):
+            async with deadline:
                 connection = await self._open(sock, address)
                 if connection is not None:
-                    await connection.handshake(self._admit, _introduce, "glremote")  # type: ignore[arg-type]
+                    await connection.handshake(self._admit, _finish, "glremote")  # type: ignore[arg-type]
             if connection is None or connection.state is not State.OPEN:
                 return
             visit = asyncio.current_task()
             assert visit is not None
-            self._came_in(address, visit)
-            async with connection:
-                await self._connected(connection)
+            connection.let_in = functools.partial(self._let_in, connection, visit)
+            await self._connected(connection)
+            await connection.close()
         except (OSError, EOFError, WebSocketException) as error:  # TLS's and the deadline's are OSErrors
             log.debug("a connection from %s was not opened: %s", address, error)
+            if isinstance(error, ssl.SSLError) and connection is None:
+                self._refused(Why.TLS, None)
         except Exception:
             log.exception("the gateway failed with a connection from %s", address)
         finally:
+            if deadline.expired() and (connection is None or connection.response is None):
+                self._refused(Why.DEADLINE, None)
+            elif connection is not None:
+                self._count(connection)
             if connection is not None:
                 connection.transport.abort()
             sock.close()
+
+    def _count(self, connection: Visitor) -> None:
+        """Tell why it became no websocket, unless it did, or `admit` knows."""
+        error, answer = connection.protocol.handshake_exc, connection.response
+        if connection.why is not None:
+            self._refused(connection.why, connection.why.status)
+        elif isinstance(error, HeaderLineTooLong | TooManyHeaders):
+            self._refused(Why.TOO_LARGE, Why.TOO_LARGE.status)
+        elif isinstance(error, RequestLineTooLong):
+            self._refused(Why.TOO_LARGE, http.HTTPStatus.REQUEST_URI_TOO_LONG)
+        elif answer is None:
+            if error is not None and not isinstance(error.__cause__, EOFError):  # else it went by itself
+                self._refused(Why.NO_REQUEST, None)
+        elif connection.protocol.accept_called and answer.status_code != http.HTTPStatus.SWITCHING_PROTOCOLS:
+            self._refused(Why.NO_WEBSOCKET, http.HTTPStatus(answer.status_code))
 
     async def _open(self, sock: socket.socket, address: str) -> Visitor | None:
         """The connection, when its first byte has come; None where it cannot be one. Raises OSError."""
@@ -220,16 +272,18 @@ class Door:
         if not first:
             return None
         if (first == TLS_HELLO) != (self._tls is not None):
+            self._refused(Why.SCHEME, http.HTTPStatus.FORBIDDEN)
             await self._explain(sock)
             return None
-        timeout: dict[str, Any] = {} if self._tls is None else {"ssl_handshake_timeout": OPEN_TIMEOUT}
         connection = self._visitor(address)
         # uvloop gives its own protocol back where there is TLS, and not the one that it was given
         loop = asyncio.get_running_loop()
         if self._tls is None:
             connection.asked_at = loop.time()
-        await loop.connect_accepted_socket(lambda: connection, sock, ssl=self._tls, **timeout)
-        if self._tls is not None:
+            await loop.connect_accepted_socket(lambda: connection, sock)
+        else:
+            context, seconds = self._tls.context(), OPEN_TIMEOUT
+            await loop.connect_accepted_socket(lambda: connection, sock, ssl=context, ssl_handshake_timeout=seconds)
             connection.asked_at = loop.time()
         return connection
 
@@ -256,13 +310,18 @@ class Door:
         return visitor
 
 
-def _introduce(connection: ServerConnection, request: Request, response: Response) -> None:
-    """Say on which device its session is, and how long the request was here: all else that it took is the distance."""
+def _finish(connection: ServerConnection, request: Request, response: Response) -> None:
+    """Say on which device its session is, and how long the request was here: what else it took is the distance.
+
+    To HEAD only the head is sent.
+    """
     assert isinstance(connection, Visitor)
     if connection.served is not None and (device := connection.served.header):
         response.headers[DEVICE_HEADER] = device
     seconds = connection.loop.time() - connection.asked_at
     response.headers[TIMING_HEADER] = f"admit;dur={1000 * seconds:.3f}"
+    if request.method == "HEAD":
+        response.body = b""
 
 
 async def _readable(sock: socket.socket) -> None:

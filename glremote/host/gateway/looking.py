@@ -13,6 +13,8 @@ import hmac
 import html
 import http
 import ipaddress
+import logging
+import math
 import os
 import socket
 import time
@@ -29,11 +31,18 @@ from glremote.host.port import MOST_KINDS, Tally
 from glremote.protocol.devices import Device
 from glremote.version import VERSION
 
+from .refusals import Why
+from .tokens import Guesses
+
 if TYPE_CHECKING:
     from . import Gateway
     from .sessions import Session
 
+log = logging.getLogger("glremote.host")
+
 PAGES = {"/healthz", "/metrics", "/", "/status"}
+METHODS = ("GET", "HEAD")
+"""By which a page can be asked for."""
 REMEMBERED = 12
 """How many sessions that have ended the status page shows."""
 REFRESH = 3
@@ -73,10 +82,13 @@ class Looking:
     def __init__(self, gateway: Gateway) -> None:
         self.began = time.time()
         self.sessions = 0
-        self.refused: Counter[int] = Counter()
+        self.refused: Counter[tuple[str, str]] = Counter()  # by reason and status
+        for why in Why:
+            self.refuse(why, why.status, 0)
         self.endings: Counter[str] = Counter({"goodbye": 0, "lost": 0})
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
         self._gateway = gateway
+        self._guesses = Guesses()  # of the token for looking; those of the others are the gateway's to count
         self._done = Figures()  # of sessions that have ended
         self._registry: Any = None
 
@@ -104,10 +116,17 @@ class Looking:
         self.endings["lost" if reason else "goodbye"] += 1
         self.ended.appendleft(Ended(session.label, session.began, time.time(), reason))
 
-    def page(self, request: Request, open_to_all: bool) -> Page:
-        """The answer to a request for one of PAGES; `prepare` was called."""
+    def refuse(self, why: Why, status: http.HTTPStatus | None, count: int = 1) -> None:
+        """Somebody did not get a websocket, and was answered so."""
+        self.refused[why.label, "none" if status is None else str(status.value)] += count
+
+    def page(self, request: Request, open_to_all: bool, address: str) -> Page:
+        """The answer to a request for one of PAGES that came from there; `prepare` was called."""
         path = request.path.partition("?")[0]
-        if (refusal := refused(request.headers, self._gateway.options.look_token, open_to_all)) is not None:
+        if request.method not in METHODS:
+            text = f"this page is to be looked at: {' or '.join(METHODS)}\n"
+            return Page(http.HTTPStatus.METHOD_NOT_ALLOWED, text, headers=(("Allow", ", ".join(METHODS)),))
+        if (refusal := self._refusal(request.headers, open_to_all, address)) is not None:
             return refusal
         if path == "/healthz":
             trouble = self._gateway.trouble()
@@ -116,6 +135,24 @@ class Looking:
         if path == "/metrics":
             return self._metrics()
         return Page(http.HTTPStatus.OK, status_page(self._gateway, self), "text/html; charset=utf-8")
+
+    def _refusal(self, headers: Headers, open_to_all: bool, address: str) -> Page | None:
+        """Why a page is not shown, or None. `open_to_all`: the host listens on loopback alone."""
+        token = self._gateway.options.look_token
+        if token is None:
+            return closed(headers, open_to_all)
+        given = _given(" ".join(headers.get_all("Authorization")))
+        if given and (wait := self._guesses.wait(address)):
+            text = f"too many wrong tokens for looking came from this address; try again in {wait:.0f} s\n"
+            return Page(http.HTTPStatus.TOO_MANY_REQUESTS, text, headers=(("Retry-After", f"{math.ceil(wait)}"),))
+        if hmac.compare_digest(given, token.encode()):
+            return None
+        if given:
+            self._guesses.wrong(address)
+            log.warning("a wrong token for looking came from %s", address)
+        text = "the token for looking is needed: as a Bearer token, or as the password of any user\n"
+        asks = ("WWW-Authenticate", 'Basic realm="glremote", charset="UTF-8"'), ("WWW-Authenticate", "Bearer")
+        return Page(http.HTTPStatus.UNAUTHORIZED, text, headers=asks)
 
     def total(self) -> Figures:
         """Of all sessions, past and present."""
@@ -134,10 +171,10 @@ class Looking:
         """Prometheus' collector: everything, as it is now."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def counter(name: str, text: str, values: Mapping[str, float], label: str = "") -> Any:
-            family = CounterMetricFamily(f"glremote_{name}", text, labels=[label] if label else [])
+        def counter(name: str, text: str, values: Mapping[Any, float], *labels: str) -> Any:
+            family = CounterMetricFamily(f"glremote_{name}", text, labels=labels)
             for key, value in values.items():
-                family.add_metric([key] if label else [], value)
+                family.add_metric(key if len(labels) > 1 else [key] * len(labels), value)
             return family
 
         def gauge(name: str, text: str, values: Mapping[str, float], label: str = "") -> Any:
@@ -161,8 +198,8 @@ class Looking:
                     {"": sum(session.tally.near for session in gateway.sessions)})  # fmt: skip
         yield counter("sessions_begun", "Sessions that have begun.", {"": self.sessions})
         yield counter("sessions_ended", "Sessions that have ended, by how.", self.endings, "how")
-        refused = {str(status): count for status, count in self.refused.items()}
-        yield counter("refused", "Requests of clients that were refused, by HTTP status.", refused, "status")
+        yield counter("refused", "Connections that got no websocket and no page, by why, and by the HTTP status.",
+                      self.refused, "reason", "status")  # fmt: skip
         yield counter("buffers", "Command buffers that were run.", {"": total.buffers})
         yield counter("commands", "Commands in these buffers.", {"": total.commands})
         yield counter("buffer_seconds", "Seconds that workers spent on buffers.", {"": total.seconds})
@@ -203,22 +240,15 @@ class Figures:
 # --- who may look
 
 
-def refused(headers: Headers, token: str | None, open_to_all: bool) -> Page | None:
-    """Why a request for a page is refused, or None. `open_to_all`: the host listens on loopback alone."""
-    if token is None:
-        if not open_to_all:
-            text = "beyond loopback this page needs a token of its own, and the host has none: see --look-token-file\n"
-            return Page(http.HTTPStatus.FORBIDDEN, text)
-        if not _is_loopback_name(" ".join(headers.get_all("Host"))):
-            text = "without a token this page is for loopback alone, under its own name: see --look-token-file\n"
-            return Page(http.HTTPStatus.FORBIDDEN, text)
-        return None
-    given = _given(" ".join(headers.get_all("Authorization")))
-    if hmac.compare_digest(given, token.encode()):
-        return None
-    text = "the token for looking is needed: as a Bearer token, or as the password of any user\n"
-    asks = ("WWW-Authenticate", 'Basic realm="glremote", charset="UTF-8"'), ("WWW-Authenticate", "Bearer")
-    return Page(http.HTTPStatus.UNAUTHORIZED, text, headers=asks)
+def closed(headers: Headers, open_to_all: bool) -> Page | None:
+    """Why a page is not shown by a host without a token for it, or None."""
+    if not open_to_all:
+        text = "beyond loopback this page needs a token of its own, and the host has none: see --look-token-file\n"
+        return Page(http.HTTPStatus.FORBIDDEN, text)
+    if not _is_loopback_name(" ".join(headers.get_all("Host"))):
+        text = "without a token this page is for loopback alone, under its own name: see --look-token-file\n"
+        return Page(http.HTTPStatus.FORBIDDEN, text)
+    return None
 
 
 def _given(authorization: str) -> bytes:

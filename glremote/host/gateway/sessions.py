@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import secrets
 import time
 from typing import TYPE_CHECKING
 
-from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
@@ -28,6 +28,7 @@ from glremote.protocol import proof
 from glremote.protocol.errors import ProtocolError
 from glremote.protocol.messages import VERSION, Challenge, Lost, Notice, Proof, Refused, decode, encode
 
+from .connections import PORTION, Connection
 from .devices import Served
 from .throttle import Throttle
 from .tokens import Token
@@ -49,17 +50,6 @@ PROOF_TIMEOUT = 10.0
 """Seconds that a client has to prove that the session is its own."""
 
 
-class Connection(ServerConnection):
-    """Knows when anything came last, be it only a ping or a part of a packet."""
-
-    heard = 0.0
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
-        self.heard = self.loop.time()
-        super().data_received(data)
-
-
 class Session:
     """One session: its worker, at most one connection, and why it ended."""
 
@@ -71,7 +61,7 @@ class Session:
         self.token = token
         self.served = served
         """The device that it is on."""
-        self.connection: ServerConnection | None = None
+        self.connection: Connection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
         self.began = time.time()
         self.peer = ""  # where its client is
@@ -81,6 +71,7 @@ class Session:
         """When it lost its connection."""
         self._gateway = gateway
         self._worker: Worker | None = None
+        self._outliving: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._reason: str | None = None  # why it ended; "" after a goodbye
         self._expiry: asyncio.TimerHandle | None = None
@@ -138,6 +129,8 @@ class Session:
         self._reason = reason = reason[:LONGEST_REASON]
         self._void.set()
         self._gateway.forget(self, reason)  # nobody comes back to it now
+        if self._outliving is not None:
+            self._outliving.cancel()
         if self._expiry is not None:
             self._expiry.cancel()
         figures = dict(zip(Tally._fields, self.tally, strict=True), bytes_up=self.bytes_up, bytes_down=self.bytes_down)
@@ -153,9 +146,13 @@ class Session:
             return f"the host has no worker for the session: {error}"
         worker.label = self.label
         self._started.set()
+        self._outliving = asyncio.create_task(self._outlive(worker))
+        numbers = itertools.count(1)
         try:
             while True:
                 what, data = await worker.receive()
+                if not next(numbers) % PORTION:  # what is there already is received and sent without another's turn
+                    await asyncio.sleep(0)
                 if what is Is.ENDED:
                     return bytes(data).decode(errors="replace")
                 # A packet for a connection that is gone is dropped: the session's core sends it again.
@@ -169,6 +166,12 @@ class Session:
             return f"the worker broke its protocol: {error}"
         except PortClosed:
             return await worker.end()
+
+    async def _outlive(self, worker: Worker) -> None:
+        """The session ends with its worker, also while its client takes nothing of what there is to be sent."""
+        await worker.gone()
+        await asyncio.sleep(CLOSE_TIMEOUT)
+        self.end(await worker.end())
 
     async def _send_down(self, packet: Bytes) -> None:
         connection = self.connection
@@ -211,7 +214,7 @@ class Session:
 
     # --- a connection's task
 
-    async def resume(self, connection: ServerConnection) -> None:
+    async def resume(self, connection: Connection) -> None:
         """Be this connection's session once its client has proven the key; until then it changes nothing."""
         challenge = Challenge(secrets.token_bytes(proof.SIZE))
         try:
@@ -230,8 +233,9 @@ class Session:
             if self._reason is None:  # else, coming again, the client is told why it ended
                 await self.carry_up(connection)
 
-    async def carry_up(self, connection: ServerConnection) -> None:
+    async def carry_up(self, connection: Connection) -> None:
         """Be this connection's session, in place of an older one's, and carry what its client sends."""
+        connection.let_in()
         older, self.connection = self.connection, connection
         self._void.set()
         self._void = asyncio.Event()
@@ -258,14 +262,14 @@ class Session:
             pinging.cancel()
             await self._detach(connection)
 
-    async def _receive(self, connection: ServerConnection) -> bytes | str:
+    async def _receive(self, connection: Connection) -> bytes | str:
         self._reading_since = asyncio.get_running_loop().time()
         try:
             return await connection.recv()
         finally:
             self._reading_since = None
 
-    async def _send_up(self, connection: ServerConnection, packet: bytes) -> None:
+    async def _send_up(self, connection: Connection, packet: bytes) -> None:
         if self.connection is connection:
             await self._keep_to_rate(len(packet))
         worker = self._living_worker()
@@ -274,7 +278,7 @@ class Session:
                 self.bytes_up += len(packet)
                 await worker.send(Is.PACKET, packet)
 
-    async def _attach(self, connection: ServerConnection) -> None:
+    async def _attach(self, connection: Connection) -> None:
         worker = self._living_worker()
         async with worker.lock:
             if self.connection is not connection:
@@ -285,7 +289,7 @@ class Session:
             await worker.send(Is.ATTACHED, b"" if self._introduced else introduction)
             self._introduced = self._attached = True
 
-    async def _detach(self, connection: ServerConnection) -> None:
+    async def _detach(self, connection: Connection) -> None:
         """The connection is gone; the session stays for the grace time, if a client can know of it at all."""
         if self.connection is not connection or self._reason is not None:
             return
@@ -305,15 +309,14 @@ class Session:
             raise PortClosed("the session is over")
         return self._worker
 
-    async def _ping(self, connection: ServerConnection) -> None:
+    async def _ping(self, connection: Connection) -> None:
         """Cut a connection that gives no sign of life; not one that we do not read because its worker is busy."""
-        assert isinstance(connection, Connection)
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PING_INTERVAL)
             try:
                 async with asyncio.timeout(PING_TIMEOUT):  # it waits where the client does not read
-                    await connection.ping()
+                    await connection.beat()
             except ConnectionClosed:
                 return
             except TimeoutError:
@@ -326,13 +329,13 @@ class Session:
                 return
 
 
-def _address(connection: ServerConnection) -> str:
+def _address(connection: Connection) -> str:
     """Where a connection comes from; nothing when it is gone already."""
     peer = connection.remote_address
     return str(peer[0]) if peer else ""
 
 
-async def _proof(connection: ServerConnection) -> Proof:
+async def _proof(connection: Connection) -> Proof:
     """What answers our challenge. Raises ProtocolError and ConnectionClosed."""
     packet = await connection.recv()
     found = decode(packet) if isinstance(packet, bytes) else []

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import socket
-import ssl
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from glremote.link.links import Bytes, joined
 from glremote.protocol.devices import Device
 
 from .caches import Caches
+from .certificates import Certificate
 from .cgroups import Group, Groups
 from .devices import Served
 
@@ -44,6 +44,10 @@ TRIMMING = 60.0
 ROOM = 1 << 16
 """Bytes that are received at once."""
 LONGEST_REASON = 2000
+OF_THE_GPU = ("buffer_seconds", "read_seconds")
+"""Limits of what waits for others on a GPU."""
+LINES = 25
+"""Of what a worker writes so many are logged before everybody else has a turn."""
 
 
 def _megabytes() -> int:
@@ -58,9 +62,7 @@ class Options:
     token: str | None = field(default=None, repr=False)
     """One that is admitted, beside those of the file."""
     tokens_file: Path | None = None
-    tls: ssl.SSLContext | None = None
-    tls_files: tuple[Path, Path] | None = None
-    """Where its certificate and key come from, and are looked for again."""
+    tls: Certificate | None = None
     origins: tuple[str, ...] = ()
     """Of web pages that are admitted, with a token as anybody else."""
     bind: str = "127.0.0.1"
@@ -268,9 +270,9 @@ class Worker:
         """Why it takes too long, if it does; what others had of the GPU meanwhile does not count."""
         for name, what in KINDS.items():
             limit = getattr(self.limits, name)
-            ours = self.running(name, now) - (0.0 if name == "compile_seconds" else self.stalled)
-            if limit and ours > limit:
-                return f"{what} took longer than the {limit:g} s that {name.replace('_', '-')} allows here"
+            ours = self.running(name, now) - (self.stalled if name in OF_THE_GPU else 0.0)
+            if limit and ours > (self.limits.patience(near=False) if name == "idle_seconds" else limit):
+                return f"{what} longer than the {limit:g} s that {name.replace('_', '-')} allows here"
         return ""
 
     def kill(self, why: str) -> None:
@@ -295,8 +297,12 @@ class Worker:
             return self._ended_for
         return await asyncio.shield(self._reaping)
 
+    async def gone(self) -> None:
+        """Wait until the process has ended, whether or not anybody ends it."""
+        await self._process.wait()
+
     async def ended(self) -> None:
-        """Wait until the process is gone."""
+        """Wait until the process is gone, if we are ending it."""
         if self._reaping is not None:
             await asyncio.shield(self._reaping)
 
@@ -366,8 +372,10 @@ class Worker:
         rest = b""
         while data := await self._process.stderr.read(ROOM):
             *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
+            for number, line in enumerate(lines, 1):
                 self._log(line)
+                if not number % LINES:
+                    await asyncio.sleep(0)
             if len(rest) > LONGEST_REASON:
                 self._log(rest)
                 rest = b""
