@@ -161,7 +161,7 @@ def test_what_a_device_is_named_by(associated: Instance, many: Hosts, monkeypatc
     for text, suffix in (("local", None), ("local/0", "0"), ("local:0", "0")):
         assert associated._placing.named(text, None) == (None, suffix, "named in the call")
     for host, device in (("two", record), ("two/1", 1), (None, DeviceRecord(host="x", url="ws://x:1", error="dead"))):
-        with pytest.raises(ValueError, match="cannot be taken|name two devices"):
+        with pytest.raises(ValueError, match=r"cannot be taken|name two devices"):
             associated._placing.named(host, device)
 
 
@@ -246,7 +246,9 @@ def test_the_nearest_of_those_that_are_idle(associated: Instance, caplog: pytest
         one.release()
 
 
-def test_the_next_where_one_fails(patient: None, instance: Instance, many: Hosts, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_next_where_one_fails(
+    patient: None, instance: Instance, many: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
     """A host that tells of an idle GPU, and is gone when a context is made there."""
     lure = HostReport(
         software="1", protocol=1, moderngl="", sessions=0, max_sessions=9,

@@ -89,10 +89,13 @@ def _finalise_program() -> None:
             setattr(sys, name, None)
     if "__main__" not in sys.modules:
         return
-    main = weakref.ref(sys.modules.pop("__main__"))
+    names = [name for name in ("__main__", "__mp_main__") if sys.modules.get(name) is sys.modules["__main__"]]
+    main = weakref.ref(sys.modules["__main__"])
+    for name in names:  # multiprocessing has the other for the same module, once something has imported it
+        del sys.modules[name]
     gc.collect()
     if (module := main()) is not None:
-        sys.modules["__main__"] = module
+        sys.modules.update(dict.fromkeys(names, module))
 
 
 def close_all() -> None:
