@@ -231,7 +231,7 @@ def test_the_line_that_writes_an_icd_file_does(root: Path) -> None:
     files = (DEBIAN, GLVND, MESA, MODULE, without)
     (line,) = Stand(root, *files, user=User(0, "root")).one(State.MISSING)[1]
     assert os.system(line.replace(VENDORS, str(root) + VENDORS)) == 0
-    assert well(Stand(root, *files).sections)
+    assert well(Stand(root, *files, devices=(H200,)).sections)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_no_permission(root: Path) -> None:
     assert text == "anna may not open /dev/dri/renderD128: Permission denied"
     assert mend[0] == "sudo usermod -aG render anna"
     assert "groups are taken at login" in mend[1]
-    assert "though there is a GPU" in stand.of(State.WARNING)[-1].text
+    assert "for want of what is missing above" in stand.of(State.WARNING)[-1].text
     text, mend = Stand(root, DOCKER, closed={"/dev/dri/renderD128": errno.EACCES}).one(State.MISSING)
     assert mend == (f"docker run --device /dev/dri --group-add {device.stat().st_gid} ...",)
 
@@ -305,6 +305,13 @@ def test_a_gpu_without_a_device(root: Path) -> None:
     stand = Stand(root, DOCKER)
     assert well(stand.sections)
     assert stand.of(State.WARNING)[0].mend == ("docker run --device /dev/dri ...",)
+
+
+def test_a_gpu_that_does_not_draw(root: Path) -> None:
+    """Though all of its driver is there."""
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS).one(State.MISSING)
+    assert "in software, by llvmpipe (LLVM 15.0.6), though a GPU is here" in text
+    assert mend[0].startswith("sudo dmesg | grep ")
 
 
 # --- ICD files
@@ -359,7 +366,7 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
 
 def test_a_device_that_is_not_used(root: Path) -> None:
     others = ((1, "", "its driver ended the process: SIGSEGV"), (2, "llvmpipe", "it is EGL device 0 once more"))
-    stand = Stand(root, DEBIAN, GLVND, MESA, AMD, probe=lambda: Probed((LLVMPIPE,), others))
+    stand = Stand(root, DEBIAN, GLVND, MESA, probe=lambda: Probed((LLVMPIPE,), others))
     texts = [finding.text for finding in stand.of(State.WARNING)]
     assert "EGL's device 1 is not used: its driver ended the process: SIGSEGV" in texts
     assert "EGL's device 2 (llvmpipe) is not used: it is EGL device 0 once more" not in texts

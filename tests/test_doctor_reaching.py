@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -76,12 +77,15 @@ def test_a_host_that_can_be_reached(served: LocalHost) -> None:
     assert re.search(r"it has .*, with \d+ sessions", said)
 
 
-def test_the_session_is_gone_afterwards(tmp_path: Path) -> None:
-    with LocalHost("--max-sessions", "1", "--warm", "1") as host:
+def test_the_session_says_goodbye() -> None:
+    """It would else have a place for the grace."""
+    with LocalHost("--warm", "1") as host:
+        assert all(finding.state is not State.MISSING for finding in reach(host.url, host.token, None, MODERNGL))
         deadline = time.monotonic() + DEADLINE
-        for _ in range(2):
-            while any(finding.state is State.MISSING for finding in reach(host.url, host.token, None, MODERNGL)):
-                assert time.monotonic() < deadline, "the place of the first is never free again"
+        url = host.url.replace("ws:", "http:") + "/metrics"
+        while 'glremote_sessions_ended_total{how="goodbye"} 1.0' not in (said := urlopen(url).read().decode()):
+            assert time.monotonic() < deadline, said
+            time.sleep(0.05)
 
 
 # --- address, name, port
@@ -93,6 +97,7 @@ def test_the_session_is_gone_afterwards(tmp_path: Path) -> None:
         ("gpu-1:8765", "does not say how", "glremote doctor wss://gpu-1:8765"),
         ("https://gpu-1", "'https://gpu-1' is no address of a host", "glremote doctor wss://HOST:8765"),
         ("ws://", "is no address", "glremote doctor wss://HOST:8765"),
+        ("ws://gpu\x07:1", "is no address", "glremote doctor wss://HOST:8765"),
         ("ws://gpu 1", "is no address", "glremote doctor wss://HOST:8765"),
         ("ws://gpu-1:port", "is no address", "glremote doctor wss://HOST:8765"),
         ("ws://me:secret@gpu-1:1", "a user and a password", "glremote doctor ws://gpu-1:1 --token-file FILE"),
@@ -183,9 +188,11 @@ def test_an_authority_that_is_not_trusted(secure: LocalHost) -> None:
 
 def test_another_name_and_another_pin(secure: LocalHost, certificate: Certificate) -> None:
     url = secure.url.replace("127.0.0.1", "localhost")
-    _, failed = way(url, secure.token, Trust(ca=str(certificate.ca)))
+    before, failed = way(url, secure.token, Trust(ca=str(certificate.ca)))
     assert "certificate is for another name" in failed.text
-    _, failed = way(secure.url, secure.token, Trust(pin="sha256:" + 64 * "0"))
+    assert len(before) == 2  # and so the token was not told
+    before, failed = way(secure.url, secure.token, Trust(pin="sha256:" + 64 * "0"))
+    assert len(before) == 1
     assert "somebody stands between, or the host has another certificate now" in failed.text
 
 

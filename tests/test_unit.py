@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -59,10 +60,13 @@ def test_its_command_serves(tmp_path: Path) -> None:
     assert settings(done.stdout, "ReadWritePaths") == [str(tmp_path / "caches")]
     words = shlex.split(settings(done.stdout, "ExecStart")[0])
     variables = dict(line.split("=", 1) for line in settings(done.stdout, "Environment"))
-    process = subprocess.Popen(words, cwd="/", env=command(**variables)["env"], stdout=subprocess.PIPE, text=True)
+    assert settings(done.stdout, "ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(words, cwd="/", env=command(**variables)["env"], text=True, **quiet)
     try:
         assert process.stdout is not None
         assert re.fullmatch(r"glremote serves at ws://127\.0\.0\.1:\d+\n", process.stdout.readline())
+        process.send_signal(signal.SIGHUP)  # as ExecReload does
         process.terminate()
         assert process.wait(DEADLINE) == 0
     finally:

@@ -186,9 +186,7 @@ def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
     given["cache"] = _cache(stack, given.pop("walls"), given.pop("cache"), stays)
     given["devices"] = _devices(probe, given["devices"])
     own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
-    options = gateway.Options(
-        token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given
-    )
+    options = gateway.Options(token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given)
     _serve(options, made, certificate)
 
 

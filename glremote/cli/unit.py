@@ -38,6 +38,8 @@ After=network-online.target nvidia-persistenced.service
 [Service]
 Type=exec
 {service}
+# The certificate is looked at again, which a new connection does too.
+ExecReload=/bin/kill -HUP $MAINPID
 # A host takes no new sessions after SIGTERM, and ends with the last of them or after --drain; then its workers go.
 KillMode=mixed
 TimeoutStopSec={stopping:g}

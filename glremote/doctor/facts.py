@@ -195,6 +195,12 @@ class Facts:
         return bool(self.nvidia_module or self.nvidia_nodes or (on_bus and not self.container))
 
     @property
+    def has_gpu(self) -> bool:
+        """Whether this machine, or container, has a GPU that a driver is known for."""
+        known = any(gpu.maker in (AMD, INTEL) for gpu in self.gpus)
+        return self.nvidia_is_here or bool(known and (self.render_nodes or not self.container))
+
+    @property
     def capabilities(self) -> str | None:
         """What a container is given of NVIDIA's driver."""
         return self.machine.environment.get(CAPABILITIES)

@@ -38,11 +38,13 @@ def examine(machine: Machine) -> list[Section]:
     if machine.platform != "linux":
         text = f"a host needs Linux, and this is {machine.platform}"
         return [*sections, Section("OpenGL", (missing(text),))]
-    return [
-        *sections,
+    sections += [
         Section("OpenGL's libraries", (*about_libraries(facts), *about_vendors(facts), *about_mesa(facts))),
         Section("GPUs", (*about_nvidia(facts), *about_others(facts), *about_nodes(facts))),
-        Section("What EGL draws with", tuple(about_devices(facts))),
+    ]
+    return [
+        *sections,
+        Section("What EGL draws with", tuple(about_devices(facts, explained=not well(sections)))),
         Section("What a host has here", tuple(about_hosting(facts))),
     ]
 
@@ -127,8 +129,8 @@ def about_mesa(facts: Facts) -> Iterator[Finding]:
 # --- what comes of it
 
 
-def about_devices(facts: Facts) -> Iterator[Finding]:
-    """Which EGL device is which GPU, by having a context made on each."""
+def about_devices(facts: Facts, explained: bool) -> Iterator[Finding]:
+    """Which EGL device is which GPU, by having a context made on each; `explained`: something is missing above."""
     devices, others, why = facts.probed
     for device in devices:
         yield ok(f"EGL's device {device.index} is {named(device)}, with OpenGL {dotted(device.version)}")
@@ -140,9 +142,14 @@ def about_devices(facts: Facts) -> Iterator[Finding]:
         told = why or "on none of EGL's devices can a context be made" if others else why or "EGL lists no device"
         yield missing(f"nothing can be drawn here: {told}")
     elif all(device.software for device in devices):
-        has_gpu = facts.nvidia_is_here or facts.render_nodes
-        reason = "though there is a GPU: see above" if has_gpu else "since no GPU is here"
-        yield warning(f"{IN_SOFTWARE}, by {devices[0].renderer}, {reason}; the pictures are right, and slow")
+        drawn = f"{IN_SOFTWARE}, by {devices[0].renderer}"
+        if not facts.has_gpu:
+            yield warning(f"{drawn}, since no GPU is here; the pictures are right, and slow")
+        elif explained:
+            yield warning(f"{drawn}, for want of what is missing above; the pictures are right, and slow")
+        else:
+            line = mending.as_root(facts, "dmesg | grep -iE 'nvrm|xid|amdgpu|i915|drm'  # what the kernel says of it")
+            yield missing(f"{drawn}, though a GPU is here, and nothing of its driver is seen to be missing", line)
 
 
 def named(device: Device) -> str:
