@@ -61,8 +61,9 @@ def test_its_command_serves(tmp_path: Path) -> None:
     words = shlex.split(settings(done.stdout, "ExecStart")[0])
     variables = dict(line.split("=", 1) for line in settings(done.stdout, "Environment"))
     assert settings(done.stdout, "ExecReload") == ["/bin/kill -HUP $MAINPID"]
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-    process = subprocess.Popen(words, cwd="/", env=command(**variables)["env"], text=True, **quiet)
+    process = subprocess.Popen(
+        words, cwd="/", env=command(**variables)["env"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert re.fullmatch(r"glremote serves at ws://127\.0\.0\.1:\d+\n", process.stdout.readline())
