@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from glremote.host.serving import LocalHost
+from glremote.hosts import read
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
 ADDRESS = "ws://127.0.0.1:8765"
@@ -44,6 +45,16 @@ def test_the_quick_start(served: LocalHost, tmp_path: pathlib.Path) -> None:
     assert said.startswith("triangle.png was drawn by")
     assert (tmp_path / "triangle.png").stat().st_size > 1000
     run(in_code, served, tmp_path)
+
+
+def test_several_hosts(served: LocalHost, tmp_path: pathlib.Path) -> None:
+    (in_file,) = blocks("Several hosts", "toml")
+    (tmp_path / "hosts.toml").write_text(in_file.replace("64-DIGITS", 64 * "a"))
+    (tmp_path / "hosts.toml").chmod(0o600)
+    assert [host.name for host in read(tmp_path / "hosts.toml").hosts] == ["gpu-1"]
+    said = run("".join(blocks("Several hosts", "python")), served, tmp_path).splitlines()
+    assert said[0].startswith("here ")
+    assert re.match(r"here.* \(.*\): ", said[-1])
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\((?!http)([^)#]+)", README.read_text()))
