@@ -131,7 +131,7 @@ class Link:
         self.keepalive: float | None = None
         """Seconds between two signs of life, where the other side gives them too."""
         self._heard = self._beaten = time.monotonic()
-        self._unanswered = 0  # signs of life since anything came
+        self._asked = 0.0  # when we gave the first sign of life since anything came
         self._why: str | None = None
         self.early: deque[Bytes] = deque()  # packets that came while the link was opened
         self._unsent: deque[Bytes] = deque()
@@ -190,7 +190,7 @@ class Link:
                 raise self._break(self._why or f"the connection broke: {error}") from None
             if not size:
                 raise self._break(self._why or "the connection was closed")
-            self._heard, self._unanswered = time.monotonic(), 0
+            self._heard, self._asked = time.monotonic(), 0.0
             self.bytes_received += size
             packets, reply = self.codec.unwrap(self._room[:size])
             if reply:
@@ -231,20 +231,20 @@ class Link:
     def keep_alive(self) -> float | None:
         """Give a sign of life when it is due, break a link that has stalled; seconds until it is to be called again.
 
-        It has stalled when nothing came for several signs of ours, and nothing is there that we have not taken. That
-        the link broke shows in `receive`.
+        It has stalled when nothing came for as long as several signs of ours take, be it that we stood still meanwhile,
+        and nothing is there that we have not taken. That the link broke shows in `receive`.
         """
         if self.keepalive is None or self._broken:
             return None
         now = time.monotonic()
         if now - self._beaten >= self.keepalive:
             with contextlib.suppress(LinkBroken):
-                if self._unanswered >= BEATS and not self.poll(0):
+                if now - (self._asked or now) >= BEATS * self.keepalive and not self.poll(0):
                     self._why = f"nothing came for {now - self._heard:.1f} s, the link has stalled"
                     with contextlib.suppress(OSError):
                         self.socket.shutdown(socket.SHUT_RDWR)
             with self._lock:
-                self._beaten, self._unanswered = now, self._unanswered + 1
+                self._beaten, self._asked = now, self._asked or now
                 self._unsent += self.codec.beat()
                 self._write()
         return max(0.0, self._beaten + self.keepalive - now)

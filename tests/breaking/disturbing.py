@@ -52,7 +52,11 @@ def deal(crowd: Crowd) -> Iterator[Disturbance]:
         yield from cards
 
 
-def _some(crowd: Crowd, fits: Callable[[Client], bool] = lambda client: True) -> Client | None:
+def _anybody(client: Client) -> bool:
+    return True
+
+
+def _some(crowd: Crowd, fits: Callable[[Client], bool] = _anybody) -> Client | None:
     found = [client for client in crowd.clients if not client.may_end and fits(client)]
     return crowd.chance.choice(found) if found else None
 
@@ -60,6 +64,11 @@ def _some(crowd: Crowd, fits: Callable[[Client], bool] = lambda client: True) ->
 def _goes_on(client: Client) -> bool:
     """Whether it does not stand still."""
     return not client.stopped
+
+
+def _is_clear(client: Client) -> bool:
+    """Whether nothing that takes long was done to it lately: two in a row are longer than the host waits."""
+    return not client.stopped and client.clear_from < time.monotonic()
 
 
 def _doom(crowd: Crowd, words: str, by: str) -> tuple[Client, Session] | None:
@@ -99,7 +108,10 @@ def stop(crowd: Crowd, name: str) -> bool:
 
 def stop_for_long(crowd: Crowd, name: str) -> bool:
     """For longer than keepalive waits, and not so long that the host gives it up."""
-    return _stop(crowd, _some(crowd, _goes_on), crowd.plan.patience)
+    if (client := _some(crowd, _is_clear)) is None:
+        return False
+    client.clear_from = time.monotonic() + crowd.plan.patience + RESUMING
+    return _stop(crowd, client, crowd.plan.patience)
 
 
 def stop_for_too_long(crowd: Crowd, name: str) -> bool:
@@ -159,7 +171,7 @@ def stall_for_long(crowd: Crowd, name: str) -> bool:
 
 def _relay(crowd: Crowd, seconds: float) -> Relay | None:
     """One whose links are disturbed for so long, and a while until they are resumed."""
-    if (client := _some(crowd)) is None:
+    if (client := _some(crowd, _is_clear if seconds else _anybody)) is None:
         return None
     client.clear_from = max(client.clear_from, time.monotonic() + seconds + RESUMING)
     return client.relay

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import sys
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tests.processes import children, runs
 
 from .crowd import Client, Plan, undisturbed
 from .disturbing import GIVEN_UP
-from .seats import Settings
+from .seats import DEADLINE, Settings
 from .soak_crowd import soak
 
 
@@ -37,28 +38,23 @@ def test_a_crowd_is_disturbed() -> None:
 
 
 class Heard:
-    """What clients tell."""
+    """What clients tell, by kind."""
 
     def __init__(self) -> None:
-        self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._ends: list[dict[str, Any]] = []
+        self._told: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._news = threading.Condition()
 
     def __call__(self, client: Client, message: dict[str, Any]) -> None:
-        self._messages.put(message)
+        with self._news:
+            self._told[message["what"]].append(message)
+            self._news.notify_all()
 
     def all(self, what: str, count: int) -> list[dict[str, Any]]:
-        """The next so many things that are told, all of which must be of one kind, but for ends that come between."""
-        found: list[dict[str, Any]] = []
-        if what == "ended":
-            found, self._ends = self._ends, []
-        while len(found) < count:
-            message = self._messages.get(timeout=60.0)
-            if message["what"] == what:
-                found.append(message)
-            else:
-                assert message["what"] == "ended", (found, message)
-                self._ends.append(message)
-        return found
+        """So many messages of a kind; then there are no more of it."""
+        with self._news:
+            came = self._news.wait_for(lambda: len(self._told[what]) >= count or self._told["wrong"], DEADLINE)
+            assert came and not self._told["wrong"] and len(self._told[what]) == count, self._told
+            return self._told[what]
 
 
 @pytest.fixture

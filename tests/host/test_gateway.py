@@ -514,7 +514,7 @@ def test_a_client_that_only_pings_gives_a_sign_of_life(start: Callable[..., Host
     client.link.keepalive = 0.1
     deadline = time.monotonic() + 2.0
     while time.monotonic() < deadline:
-        client.link._unanswered = 0  # we do not read, and it is not stalled
+        client.link._asked = 0.0  # we do not read, and it is not stalled
         client.link.keep_alive()
         time.sleep(0.05)
     assert client.hello()["events"] == [1]

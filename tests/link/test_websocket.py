@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,8 +16,10 @@ from glremote.link.websocket import connect
 
 
 @contextlib.contextmanager
-def host(*timing: str, says: Callable[[ServerProtocol], None] = lambda protocol: None) -> Iterator[Link]:
-    """A link to a host that says this of its time, and something else with the same breath."""
+def host(
+    *timing: str, says: Callable[[ServerProtocol], None] = lambda protocol: None, pongs: bool = False
+) -> Iterator[Link]:
+    """A link to a host that says this of its time, and something else with the same breath; `pongs`: answers pings."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
@@ -31,8 +34,10 @@ def host(*timing: str, says: Callable[[ServerProtocol], None] = lambda protocol:
                 protocol.send_response(response)
                 says(protocol)
                 sock.sendall(b"".join(protocol.data_to_send()))
-                while sock.recv(1 << 16):
-                    pass
+                while data := sock.recv(1 << 16):
+                    if pongs:
+                        protocol.receive_data(data)
+                        sock.sendall(b"".join(protocol.data_to_send()))
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -67,8 +72,34 @@ def test_a_host_that_closes_behind_a_packet() -> None:
     with host(says=says) as link:
         assert link.receive(10.0) == [b"the last packet"]
         assert not link.send([[b"too late"]])
-        link.keepalive = 0.0
+        link.keepalive = 0.01
+        time.sleep(0.01)
         link.keep_alive()
         link.socket.shutdown(socket.SHUT_WR)  # the host has our answer to its close, and goes
         with pytest.raises(LinkBroken):
             link.receive(10.0)
+
+
+def test_a_stall_while_the_program_stood_still_is_seen_at_once() -> None:
+    with host() as link:  # it answers no ping
+        link.keepalive = 0.2
+        time.sleep(0.2)
+        link.keep_alive()
+        assert link.receive(0.5) == []
+        time.sleep(0.2)
+        link.keep_alive()
+        with pytest.raises(LinkBroken, match="stalled"):
+            link.receive(0.0)
+
+
+def test_what_came_while_the_program_stood_still_is_no_stall() -> None:
+    """One answer lies there, and is taken late."""
+    with host(pongs=True) as link:
+        link.keepalive = 0.2
+        time.sleep(0.2)
+        link.keep_alive()
+        assert link.poll(10.0)
+        time.sleep(0.7)
+        link.keep_alive()
+        assert link.receive(0.0) == []
+        link.keep_alive()
