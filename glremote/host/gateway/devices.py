@@ -22,8 +22,9 @@ from glremote.protocol.devices import Device, HostReport
 from glremote.protocol.messages import VERSION as PROTOCOL
 from glremote.version import VERSION
 
+from .refusals import Why
+
 if TYPE_CHECKING:
-    from .refusals import Why
 from .tokens import Token
 
 log = logging.getLogger("glremote.host")
