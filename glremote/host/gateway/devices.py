@@ -25,7 +25,7 @@ from glremote.version import VERSION
 from .refusals import Why
 
 if TYPE_CHECKING:
-from .tokens import Token
+    from .tokens import Token
 
 log = logging.getLogger("glremote.host")
 
