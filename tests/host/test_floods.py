@@ -20,11 +20,12 @@ import pytest
 
 from glremote.host.gateway.connections import PORTION, Portions
 from glremote.host.gateway.door import LARGEST_REQUEST, MOST_OF_AN_ADDRESS
+from glremote.link.tls import Trust
 from glremote.protocol import proof
 from glremote.protocol.messages import encode
-from tests.attacker import BINARY, CONTINUATION, PING, PONG, frame
-from tests.host.test_gateway import DEADLINE, KEYS, Host, challenged, eventually
-from tests.host.test_strangers import descriptors, resident
+from tests.attacker import BINARY, CLOSE, CONTINUATION, PING, PONG, frame
+from tests.host.test_gateway import DEADLINE, KEYS, Client, Host, challenged, eventually
+from tests.host.test_strangers import Certificate, descriptors, resident
 
 Start = Callable[..., Host]
 ROUND_TRIPS = 60
@@ -142,9 +143,12 @@ def test_workers_that_flood_take_nobody_s_turn(start: Start, what: bytes) -> Non
             assert time.monotonic() - began < SOON, f"{number} round trips"
 
 
-def test_answers_to_pings_that_nobody_reads_take_no_memory(start: Start) -> None:
-    host = start()
-    client = host()
+@pytest.mark.parametrize(("loop", "tls"), [("asyncio", False), ("uvloop", True)])
+def test_answers_to_pings_that_nobody_reads_take_no_memory(start: Start, tmp_path: Path, loop: str, tls: bool) -> None:
+    certificate = Certificate(tmp_path, "127.0.0.1")
+    options: dict[str, Any] = {"tls": certificate.files} if tls else {}
+    host = start(loop=loop, **options)
+    client = Client(host.url, trust=Trust(str(certificate.ca)) if tls else None)
     assert client.ask(b"in") == b"in"
     memory = resident(host.process.pid)
     with Flood(client.link.socket, FLOODS["pings"], most=96 * MIB) as flood:
@@ -185,6 +189,19 @@ def test_what_a_busy_worker_does_not_take_stays_with_its_client(start: Start, tm
         assert resident(host.process.pid) - memory < 60 * MIB
         go.touch()
         eventually(lambda: flood.sent > 16 * len(message))
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_what_was_said_before_the_end_is_carried(start: Start, loop: str) -> None:
+    """Also where it comes all at once, and takes many turns."""
+    host = start(loop=loop)
+    client = host()
+    assert client.ask(b"in") == b"in"
+    words = [frame(BINARY, b"%d" % number) for number in range(30 * PORTION)]
+    client.link.socket.setblocking(True)
+    client.link.socket.sendall(b"".join(words) + frame(BINARY, b"end with the last word") + frame(CLOSE))
+    client.link.socket.shutdown(socket.SHUT_WR)
+    eventually(lambda: "ended: with the last word" in host.errors())
 
 
 # --- those who name a session and do not prove that it is theirs

@@ -131,6 +131,7 @@ class Session:
         self._gateway.forget(self, reason)  # nobody comes back to it now
         if self._outliving is not None:
             self._outliving.cancel()
+            self._outliving = None  # it holds the worker, and so memory and a descriptor
         if self._expiry is not None:
             self._expiry.cancel()
         figures = dict(zip(Tally._fields, self.tally, strict=True), bytes_up=self.bytes_up, bytes_down=self.bytes_down)
