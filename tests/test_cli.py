@@ -55,7 +55,11 @@ def one_line(done: subprocess.CompletedProcess[str], status: int = 1) -> str:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("serve",), ("run",), ("gallery",), ("token",), ("token", "create"), ("doctor",)]
+    "arguments",
+    [
+        (), ("serve",), ("run",), ("gallery",), ("token",), ("token", "create"), ("doctor",), ("hosts",),
+        ("hosts", "add"), ("devices",), ("ping",),
+    ],
 )
 def test_help(arguments: tuple[str, ...]) -> None:
     short, long = glremote_(*arguments, "-h"), glremote_(*arguments, "--help")
