@@ -196,18 +196,19 @@ def test_the_report(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "status", "says"),
+    ("headers", "status", "why", "says"),
     [
-        ({}, 401, "a token is needed"),
-        ({"Authorization": "Bearer another"}, 401, "not this host's"),
-        ({"Authorization": BEARER, "Origin": "https://example.org"}, 403, "browser"),
+        ({}, 401, "no_token", "a token is needed"),
+        ({"Authorization": "Bearer another"}, 401, "wrong_token", "not this host's"),
+        ({"Authorization": BEARER, "Origin": "https://example.org"}, 403, "origin", "browser"),
     ],
 )
-def test_strangers_are_told_nothing(two: Host, headers: dict[str, str], status: int, says: str) -> None:
-    before = metrics(two.url).get(f"glremote_refused_total {status}", 0)
+def test_strangers_are_told_nothing(two: Host, headers: dict[str, str], status: int, why: str, says: str) -> None:
+    counted = f"glremote_refused_total {why} {status}"
+    before = metrics(two.url)[counted]
     got, text, _ = get(two.url, "/devices", **headers)
     assert (got, says in text, "H200" in text) == (status, True, False)
-    assert metrics(two.url)[f"glremote_refused_total {status}"] == before + 1
+    assert metrics(two.url)[counted] == before + 1
 
 
 def test_guesses_are_counted_as_those_for_a_session(start: Start) -> None:
