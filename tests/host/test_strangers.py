@@ -50,7 +50,7 @@ from tests.host.test_gateway import BEARER, TOKEN, Client, Host, eventually
 
 SOON = 5.0
 """Seconds within which a change of the tokens is to be felt."""
-MEANWHILE = 2.0
+MEANWHILE = 4.0
 """Seconds within which a good client is to be admitted, whatever else goes on."""
 
 
