@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 
 import moderngl
@@ -21,6 +22,13 @@ from glremote.recording import known
 
 WAYS = ("plain", "in-process", "near", "websocket")
 REMOTE_WAYS = WAYS[1:]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c() -> None:
+    """As in a terminal. Whoever runs the tests in the background may have had SIGINT ignored, for us and our children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
