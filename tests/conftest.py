@@ -26,7 +26,7 @@ REMOTE_WAYS = WAYS[1:]
 
 @pytest.fixture(scope="session", autouse=True)
 def _ctrl_c() -> None:
-    """As in a terminal. Whoever runs the tests in the background may have had SIGINT ignored, for us and our children."""
+    """As in a terminal: in the background SIGINT may be ignored, by us and by our children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
