@@ -90,7 +90,7 @@ def records_of(host: Host, answer: Answer) -> list[DeviceRecord]:
     """A record for each device of a host's report."""
     report = answer.report
     if not report.devices:
-        return [_silent(host, f"{host.url}: it has no device")]
+        return [_silent(host, f"{host.url}: it has no device; `glremote doctor` there says why")]
     return [
         DeviceRecord(
             host=host.name,
