@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import http.client
 import http.server
 import os
 import re
@@ -157,6 +158,7 @@ def test_the_doctor_takes_what_create_context_takes(served: LocalHost, secure: L
     token.write_text("wrong")  # the call's own comes before the environment's, and the host's
     done = glremote_("doctor", "one", "--token-file", str(token), GLREMOTE_TOKEN=served.token, **hosts)
     assert "the token is not this host's" in done.stdout
+    assert f"glremote hosts add {served.url} --name one --token-file FILE  # to keep it" in done.stdout
     assert "What EGL draws with" in glremote_("doctor", "local", **hosts).stdout
 
 
@@ -380,6 +382,8 @@ def test_what_is_no_glremote_host(silent: int, monkeypatch: pytest.MonkeyPatch) 
     [
         (502, "", "a proxy there does not reach a glremote host behind it", "systemctl status glremote  # behind {}"),
         (301, "https://gpu-1/glremote", "sends us on", "glremote doctor wss://gpu-1/glremote"),
+        (301, "http://gpu-1/a/", "sends us on", "glremote doctor ws://gpu-1/a/glremote"),
+        (505, "", "a proxy on the way does not pass on that a websocket is asked for", "proxy_http_version 1.1;  #"),
         (403, "", "no glremote host (HTTP 403 from BaseHTTP", "glremote doctor ws://127.0.0.1:8765  # at the"),
     ],
 )
@@ -387,6 +391,8 @@ def test_a_proxy_before_it(status: int, location: str, says: str, mend: str) -> 
     class Proxy(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
+            if status == 505:  # of the host itself, which a proxy asks in HTTP 1.0
+                self.send_header("Server-Timing", "admit;dur=0.1")
             if location:
                 self.send_header("Location", location)
             self.end_headers()
@@ -400,6 +406,35 @@ def test_a_proxy_before_it(status: int, location: str, says: str, mend: str) -> 
         server.server_close()
     assert says in failed.text
     assert failed.mend[0].startswith(mend.format(f"127.0.0.1:{server.server_port}"))
+
+
+def test_a_proxy_that_lets_all_through_but_the_upgrade(served: LocalHost) -> None:
+    """As nginx does unless told otherwise; of the host it is asked by, all pages come."""
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked = http.client.HTTPConnection(served.url.removeprefix("ws://"))
+            asked.request("GET", self.path, headers={"Authorization": self.headers["Authorization"]})
+            answer = asked.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            for name, value in (("Server-Timing", answer.headers["Server-Timing"]), ("Content-Length", str(len(body)))):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        before, failed = way(f"ws://127.0.0.1:{server.server_port}", served.token)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "the token is admitted" in before
+    assert "a proxy on the way does not pass on that a websocket is asked for (HTTP 426)" in failed.text
+    assert failed.mend[1].startswith("proxy_set_header Upgrade $http_upgrade;  # there, where that is nginx")
 
 
 def test_a_tunnel_that_leads_to_nobody() -> None:

@@ -41,7 +41,8 @@ def doctor(ctx: click.Context, host: str | None, token_file: Path | None, ca: st
     """
     from rich.console import Console
 
-    from glremote.doctor.reaching import no_host, reach, token_kept
+    from glremote.doctor.reaching import reach
+    from glremote.doctor.way import no_host, token_kept
     from glremote.hosts import NoHost
 
     console = Console(highlight=False, soft_wrap=False)

@@ -9,27 +9,25 @@ from __future__ import annotations
 import contextlib
 import errno
 import http.client
-import ipaddress
-import os
 import shlex
 import socket
 import ssl
 import time
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from glremote.device.choosing import Wanted, choose
 from glremote.device.listing import records_of
 from glremote.device.opening import greet, tell
-from glremote.hosts import PORT, Host, NoHost
+from glremote.hosts import PORT, Host
 from glremote.link import tls
 from glremote.link.asking import Answer as Report
 from glremote.link.links import Link
 from glremote.link.reaching import (
     BEHIND,
+    NO_UPGRADE,
     NOT_A_WORD,
+    NOT_PASSED_ON,
     TIMING_HEADER,
     connected,
     headers,
@@ -50,8 +48,8 @@ from glremote.version import VERSION
 
 from .finding import Finding, missing, ok, warning
 from .findings import dotted, named
+from .way import Cannot, Way
 
-LIKE = f"glremote doctor wss://HOST:{PORT} --token-file FILE"
 TIMEOUT = 5.0
 """Seconds for each step."""
 SLOW_TO_CONNECT = 0.9
@@ -64,74 +62,11 @@ OLDEST = 330
 """What moderngl requires unless told otherwise."""
 
 
-class Cannot(Exception):
-    """The step failed, and with it all that would come after."""
-
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-
-
-class Way(NamedTuple):
-    """To which host, and with what."""
-
-    url: str
-    host: str
-    port: int
-    path: str
-    token: str | None
-    trust: Trust | None
-    device: str | None
-
-    @property
-    def where(self) -> str:
-        """Host and port, as they are written."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def there(self) -> str:
-        """Where the host is; behind a loopback address it may be the other end of a tunnel."""
-        return "there" if self.is_near else f"on {self.host}"
-
-    def again(self, url: str = "", trust: str | None = None) -> str:
-        """The line that asks anew, of another address or with another trust."""
-        url = url or self.url
-        if trust is None and self.trust is not None and url.startswith("wss://"):
-            ca = f" --ca-file {shlex.quote(self.trust.ca)}" if self.trust.ca else ""
-            trust = ca + (f" --pin {self.trust.pin}" if self.trust.pin else "")
-        return f"glremote doctor {url}{trust or ''}"
-
-    @property
-    def pinned(self) -> str:
-        """The line that asks anew with a pin."""
-        return f"{self.again(trust=' --pin sha256:...')}  # as `glremote serve` shows it there"
-
-    @property
-    def other_scheme(self) -> str:
-        """The address, with TLS if this is without, and the reverse."""
-        return f"{'wss' if self.trust is None else 'ws'}://{self.where}"
-
-    def at(self, host: str, port: int) -> str:
-        """The address, of another machine or port."""
-        return f"{'ws' if self.trust is None else 'wss'}://{f'[{host}]' if ':' in host else host}:{port}"
-
-    def usual_port(self) -> tuple[str, ...]:
-        """The line that asks at the port that hosts have, where no port was said."""
-        said = urlsplit(self.url).port is not None
-        return () if said else (f"{self.again(self.at(self.host, PORT))}  # at the port that hosts have",)
-
-    @property
-    def is_near(self) -> bool:
-        """Whether it leads to this machine."""
-        with contextlib.suppress(ValueError):
-            return ipaddress.ip_address(self.host).is_loopback
-        return self.host == "localhost"
-
-
 def reach(host: Host, device: str | None, moderngl: str) -> Iterator[Finding]:
     """Every step on the way to a host, up to the one that fails; `moderngl` is the version that is here."""
     uri = parsed(host.url)
     path = uri.path if uri.path not in ("", "/") else PATH
-    way = Way(host.url, uri.host, uri.port, path, host.current_token, host.trust, device)
+    way = Way(host.url, host.name, uri.host, uri.port, path, host.current_token, host.trust, device)
     try:
         yield from _name(way)
         yield from _port(way)
@@ -141,19 +76,6 @@ def reach(host: Host, device: str | None, moderngl: str) -> Iterator[Finding]:
         yield from _session(way, _chosen(way, host, report), moderngl)
     except Cannot as failed:
         yield failed.finding
-
-
-def no_host(error: Exception) -> Finding:
-    """What was given names none."""
-    meant = tuple(f"glremote doctor {one}" for one in error.meant) if isinstance(error, NoHost) else ()
-    return missing(str(error), *(meant or (LIKE,)))
-
-
-def token_kept(file: Path | None) -> Iterator[Finding]:
-    """Whether a token in a file is its user's alone."""
-    if file is not None and os.name == "posix" and file.stat().st_mode & 0o044:
-        name = shlex.quote(str(file))
-        yield warning(f"the token in {file} can be read by others than its user", f"chmod 600 {name}")
 
 
 # --- name and port
@@ -306,9 +228,12 @@ def _refused(way: Way, answer: Answer) -> Finding:
             said,
             f"glremote token create --name NAME  # {way.there}, as the user that serves",
             f"{again} --token-file FILE  # with the token in it",
+            *way.kept(" --token-file FILE"),
         )
     if answer.status == http.HTTPStatus.TOO_MANY_REQUESTS:
         return missing(said, f"sleep 60; {again}")
+    if answer.status in NO_UPGRADE:
+        return missing(f"{NOT_PASSED_ON} (HTTP {answer.status})", *_passed_on(way))
     if "no room" in answer.text:
         return missing(f"the token is admitted, and {said}", f"glremote serve --max-sessions 64  # {way.there}")
     if "going down" in answer.text:
@@ -319,6 +244,12 @@ def _refused(way: Way, answer: Answer) -> Finding:
     if "this host serves" in answer.text:
         return missing(said, way.again(way.other_scheme))
     return missing(said, f"journalctl -u glremote -n 50  # {way.there}: its log says why")
+
+
+def _passed_on(way: Way) -> tuple[str, ...]:
+    where = f"# {way.there}, where that is nginx"
+    headers = ("Upgrade $http_upgrade", "Connection upgrade")
+    return (f"proxy_http_version 1.1;  {where}", *(f"proxy_set_header {header};  {where}" for header in headers))
 
 
 class Answer(NamedTuple):
@@ -401,9 +332,7 @@ def _session(way: Way, device: str | None, moderngl: str) -> Iterator[Finding]:
         side = "here" if "upgrade glremote on the client" in text or "on this client" in text else way.there
         upgrade = f"git -C glremote pull && pip install --upgrade ./glremote  # {side}, beside the clone"
         raise Cannot(missing(text, upgrade)) from None
-    except (Error, ValueError) as error:
-        raise Cannot(_no_session(way, error)) from None
-    except Exception as error:  # glcontext's, where the host's driver makes no such context
+    except Exception as error:  # of glcontext's too, where the host's driver makes no such context
         raise Cannot(_no_session(way, error)) from None
     finally:
         if link is not None:
@@ -414,6 +343,8 @@ def _session(way: Way, device: str | None, moderngl: str) -> Iterator[Finding]:
 
 def _no_session(way: Way, error: Exception) -> Finding:
     text = f"a session does not begin: {str(error).removeprefix(f'{way.url}: ')}"
+    if NOT_PASSED_ON in text:
+        return missing(text, *_passed_on(way))
     return missing(text, f"glremote doctor  # {way.there}, as the user that serves")
 
 

@@ -28,6 +28,9 @@ TIMING_HEADER = "Server-Timing"
 _TIMING = re.compile(r"(?:^|, )admit;dur=(\d{1,6}(?:\.\d{1,6})?)(?:$|,)")
 BEHIND = (502, 503, 504)
 """How a proxy says that it does not get through to whom it stands before."""
+NO_UPGRADE = (426, 505)
+"""How a host answers to what asked for a websocket here, and does not there."""
+NOT_PASSED_ON = "a proxy on the way does not pass on that a websocket is asked for"
 NOT_A_WORD = "it hung up without a word; behind a tunnel or a proxy nobody may be listening"
 LONGEST = 400
 """Characters of what a stranger says that are shown."""
@@ -73,7 +76,10 @@ def is_host(server: str, timing: str) -> bool:
 
 def moved(location: str) -> str:
     """Where a header Location leads, as the address of a host; "" where it is none."""
-    return re.sub("^http", "ws", shown(location)) if re.match(r"https?://[^\s]+$", location) else ""
+    if not re.match(r"https?://\S+$", location):
+        return ""
+    address = re.sub("^http", "ws", shown(location))
+    return f"{address}glremote" if address.endswith("/") else address  # a folder, and the host is below it
 
 
 def stranger(status: int, server: str, location: str) -> str:
@@ -176,6 +182,8 @@ def check_refusal(url: str, response: Response) -> None:
     said = shown((response.body or b"").decode(errors="replace")) or response.reason_phrase
     if status in REFUSALS:
         raise NotAdmitted(f"{url}: {said}")
+    if status in NO_UPGRADE:
+        raise HostUnreachable(f"{url}: {NOT_PASSED_ON} (HTTP {status})")
     if status == LATER:
         raise HostUnreachable(f"{url}: {said}")
 
