@@ -33,7 +33,7 @@ def parsed(url: str) -> WebSocketURI:
     """The parts of a host's address. Raises HostUnreachable for what is none."""
     try:
         uri = parse_uri(url)
-        if not url.isprintable():
+        if not url.isprintable() or " " in url:
             raise ValueError("it has characters that cannot be seen")
     except (InvalidURI, ValueError) as error:
         raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
