@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,14 +56,19 @@ class Host:
         if self.name in ("", place):
             object.__setattr__(self, "name", place)
         elif not re.fullmatch(r"[^\s/:-][^\s/:]{0,63}", self.name) or not self.name.isprintable() or self.name == LOCAL:
-            raise ValueError(f"{self.name!r} is no name for a host: without spaces, / and :, no - first, and not {LOCAL!r}")
+            how = f"without spaces, / and :, not with - first, and not {LOCAL!r}"
+            raise ValueError(f"{self.name!r} is no name for a host: {how}")
         if self.ca is not None:
             object.__setattr__(self, "ca", os.path.abspath(self.ca))
 
-    @cached_property
+    @property
     def trust(self) -> Trust | None:
         """What its certificate is held against; None for ws://. Raises ValueError."""
-        return Trust.chosen(self.url, self.ca, self.pin)
+        kept = self.__dict__  # cached_property has a lock in Python 3.11: of all hosts, and a fork may inherit it held
+        if "kept_trust" not in kept:
+            kept["kept_trust"] = Trust.chosen(self.url, self.ca, self.pin)
+        trust: Trust | None = kept["kept_trust"]
+        return trust
 
     @property
     def current_token(self) -> str | None:
@@ -257,7 +261,8 @@ def _rows(document: Any) -> Any:
 
 def _behind(row: Any) -> list[Any]:
     """Take from a table what is behind its last field."""
-    body, taken = row.value.body, []
+    body: list[Any] = row.value.body
+    taken: list[Any] = []
     while body and body[-1][0] is None:
         taken.insert(0, body.pop())
     return taken

@@ -15,7 +15,7 @@ from .tables import show
 if TYPE_CHECKING:
     from glremote.device.choosing import DeviceRecord
 
-HEAD = ("HOST", "NO", "NAME", "RENDERER", "OPENGL", "MEMORY", "SESSIONS", "LOAD", "DISTANCE", "UUID", "PCI")
+HEAD = ("HOST", "NO", "NAME", "RENDERER", "OPENGL", "MEMORY", "SESSIONS", "LOAD", "DISTANCE", "UUID", "PCI", "STATE")
 
 
 @click.command()
@@ -56,6 +56,7 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         "here" if record.is_local or record.distance is None else f"{record.distance:.1f} ms",
         record.uuid or "",
         record.pci or "",
+        record.state or "",
     )
 
 

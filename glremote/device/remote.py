@@ -106,9 +106,17 @@ class RemoteDevice:
         """Whoever does several things with the device at once enters it, so that Ctrl-C comes before or behind them."""
         self._leased_until = 0.0
         self._reconnecting = self._closing = False
+        ending.wait_if_over()
         self.road = Road(connector)
+        with ending.beginning():
+            self._greet(software, moderngl, require, allow_near)
+            ending.begun(self)
+        pump().add(self)
+
+    def _greet(self, software: str, moderngl: str, require: int, allow_near: bool) -> None:
+        host = self.host
         try:
-            self.distance = self.road.link.distance
+            self.distance, self.place = self.road.link.distance, self.road.link.device
             self._pace = Pace(self.distance, time.perf_counter())
             if self._pace.level:
                 threading.Thread(target=prepare, daemon=True).start()  # while the host's greeting is on its way
@@ -121,8 +129,6 @@ class RemoteDevice:
             self.road.close()
             raise
         self.stack = self._session.writes
-        ending.begun(self)
-        pump().add(self)
 
     def _begin(self, way: tuple[Link, Stack, Stack] | None) -> Session:
         """The session's core; near, if there is a way past the gateway: the websocket is its lifeline then."""
@@ -235,6 +241,8 @@ class RemoteDevice:
             self.wait_within(pending)
         if self.complete:
             self.notify()
+        if self.lost is not None:
+            ending.wait_if_over()
 
     def wait_within(self, pending: Pending) -> None:
         """The same, for a caller who is in `sections`, and who notifies behind them."""

@@ -22,6 +22,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from glremote.device import ending
 from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
@@ -350,6 +351,7 @@ class Recorder:
         self._alert = False
         if self.device.lost is not None:
             self._alert = True
+            ending.wait_if_over()
             raise self.device.lost
         if self._quiet:
             self._quiet = False
