@@ -46,7 +46,7 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         return (record.host, "", record.error, *[""] * (len(HEAD) - 3))
     return (
         record.host,
-        "" if record.number is None else str(record.number),
+        "" if record.label == "-" else record.label,
         record.name,
         "" if record.renderer == record.name else record.renderer,
         f"{record.version // 100}.{record.version // 10 % 10}",

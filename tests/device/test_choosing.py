@@ -95,7 +95,7 @@ def test_the_choice(case: Case) -> None:
         ([], Wanted(), "there is none"),
         ([DEAD], Wanted(), "dead: ws://dead:1: no host answers there"),
         ([gpu("a")], Wanted(url="ws://b:1"), "there is none"),
-        ([gpu("a"), gpu("a", 1)], Wanted(device="2"), "a/1 (H200): it is not '2'"),
+        ([gpu("a"), gpu("a", 1)], Wanted(device="2"), "a/1 (H200): it is '1', and not '2'"),
         ([gpu("a", version=450)], Wanted(version=460), "it has OpenGL 4.5, and not 4.6"),
         ([gpu("a")], Wanted(extensions=("GL_X", "GL_ARB_gpu_shader5", "GL_Y")), "it has no GL_X, GL_Y"),
         ([gpu("a", memory_free=GIB)], Wanted(memory=2 * GIB), "it has 1.0 GiB of memory free, and not 2.0"),
