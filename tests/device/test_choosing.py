@@ -79,6 +79,13 @@ CASES = [
         "the next", [gpu("a"), gpu("b", sessions=1)], Wanted(), 1,
         "the only one that will do; a was chosen before and failed: it died", failed={"ws://a:8765": "it died"},
     ),
+    Case(
+        "the next of the same host", [gpu("a"), gpu("a", 1)], Wanted(), 1,
+        r"the only one that will do; a/0 \(H200\) was chosen before and failed: it died",
+        failed={gpu("a").place: "it died"},
+    ),
+    Case("no worker there", [gpu("a", trouble="x"), gpu("a", 1, sessions=9)], Wanted(), 1, "the only one"),
+    Case("no worker, but named", [gpu("a", trouble="x"), gpu("b")], Wanted(device="GPU-a-0000"), 0, "the only one"),
 ]  # fmt: skip
 
 
@@ -87,6 +94,13 @@ def test_the_choice(case: Case) -> None:
     choice = choose(case.records, case.wanted, case.local, case.failed)
     assert choice.records[0] is case.records[case.chosen]
     assert re.search(case.reason, choice.reason), choice.reason
+
+
+def test_those_that_would_do_as_well_are_told() -> None:
+    """Of one host, so that it may choose among them: it alone knows who else comes in this moment."""
+    records = [gpu("a", 0, sessions=1), gpu("a", 1), gpu("b", 0), gpu("a", 2), gpu("a", 3, load=1.0)]
+    assert choose(records, Wanted()).records == (records[1], records[3])
+    assert choose(records, Wanted(device="0000:02:00.0")).records == (records[3],)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +117,8 @@ def test_the_choice(case: Case) -> None:
         ([llvmpipe("a")], Wanted(software=False), "it is a software renderer"),
         ([gpu("a", draining=True)], Wanted(), "its host is going down"),
         ([gpu("a", host_sessions=16, max_sessions=16)], Wanted(), "no room: 16 of at most 16 sessions"),
+        ([gpu("a", trouble="no worker can be started: x")], Wanted(), "a/0 (H200): no worker can be started: x"),
+        ([llvmpipe("a")], Wanted(device="0"), "it is 'software', and not '0'"),
     ],
 )
 def test_why_none_will_do(records: list[DeviceRecord], wanted: Wanted, why: str) -> None:

@@ -17,7 +17,7 @@ import trustme
 from glremote.host.serving import LocalHost
 from glremote.link.asking import ask
 from glremote.link.tls import Trust
-from glremote.protocol.devices import PATH, Device, HostReport, encode
+from glremote.protocol.devices import LARGEST, PATH, Device, HostReport, encode, pack
 from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 
 TOKEN = "a-token"
@@ -132,6 +132,17 @@ def test_a_real_host(served: LocalHost) -> None:
 def test_other_answers(answer: tuple[int, bytes], kind: type[Exception], said: str) -> None:
     with answering(*answer) as host, pytest.raises(kind, match=f"{host.url}: .*{said}"):
         ask(host.url, TOKEN)
+
+
+def test_a_report_that_is_packed() -> None:
+    header: Any = {"Content-Encoding": "gzip"}
+    packed = pack(encode(REPORT))
+    with answering(body=packed, **header) as host:
+        assert ask(host.url, TOKEN).report == REPORT
+        assert host.asked[0][1]["Accept-Encoding"] == "gzip"
+    for body in (packed[:-9], encode(REPORT), b"", pack(b" " * (LARGEST + 1)), pack(b"<html>")):
+        with answering(body=body, **header) as host, pytest.raises(HostUnreachable, match="no glremote host"):
+            ask(host.url, TOKEN)
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"])
