@@ -423,6 +423,26 @@ def test_programs_that_choose_at_the_same_time_are_on_two_devices(
         ctx.release()
 
 
+def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one of the two no context can be made: EGL lists no such."""
+    monkeypatch.setattr(listing, "PATIENCE", 30.0)
+    known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
+    devices = [known | {"number": 0, "index": 77}, known | {"number": 1, "index": 0}]
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.worker"])
+    instance = Instance()
+    instance.associate(host.url, token=TOKEN, name="two")
+    contexts = [instance.create_context(device="two/1"), instance.create_context()]
+    assert sessions(host) == [0, 2]
+    reason = instance.device(contexts[1]).reason
+    assert "two/1 (llvmpipe): the only one that will do; two/0 (llvmpipe) was chosen before and failed: " in reason
+    contexts.append(instance.create_context())  # it is known now
+    assert instance.device(contexts[2]).reason == "two/1 (llvmpipe): the only one that will do"
+    with pytest.raises(glremote.DeviceLost, match="requested device index 77"):
+        instance.create_context("two", device=0)
+    for ctx in contexts:
+        ctx.release()
+
+
 def test_serve_names_the_devices_that_there_are() -> None:
     command = [sys.executable, "-P", "-m", "glremote", "serve", "--port", "0", "--devices", "7"]
     done = subprocess.run(command, env=environment(TOKEN) | NO_TOKENS, capture_output=True, text=True, timeout=60)
