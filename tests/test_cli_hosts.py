@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import glremote
 from glremote import cli
+from glremote.cli.tables import show
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
 from glremote.host.serving import LocalHost
@@ -91,6 +92,12 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
     assert [one["host"] for one in listed[:2]] == ["nowhere", "served"]
     assert listed[0]["error"] and listed[1]["error"] is None
     assert listed[1].keys() == DeviceRecord(host="", url="").fields().keys()
+
+
+def test_what_a_host_tells_is_obeyed_by_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    show(("NAME", "OTHER"), [("\x1b[31mred\x07", "two\nlines\x9b2J")])
+    shown = capsys.readouterr().out
+    assert shown.count("\n") == 2 and shown.replace("\n", "").isprintable() and "red" in shown
 
 
 def test_ping(filled: Path, served: LocalHost) -> None:

@@ -5,7 +5,6 @@ Knows: what every request to a host has in common. Does not know: whether a webs
 
 from __future__ import annotations
 
-import contextlib
 import re
 import socket
 import ssl
@@ -22,6 +21,8 @@ REFUSALS = (401, 403, 404, 410, 503)
 """How a gateway refuses; the body says why."""
 LATER = 429
 """How it refuses for a while, whoever it is."""
+LONGEST_REFUSAL = 1000
+"""Characters."""
 TIMING_HEADER = "Server-Timing"
 """How long the host had a request before it answered (W3C Server Timing), which is no distance."""
 _TIMING = re.compile(r"admit;dur=(\d{1,6}(?:\.\d{1,6})?)$")
@@ -94,11 +95,11 @@ def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLS
 
 
 def check_refusal(url: str, response: Response) -> None:
-    """Raise what a gateway refuses with, in its own words; a stranger's answer passes."""
-    status = response.status_code
-    if status in REFUSALS:
-        with contextlib.suppress(ValueError):
-            said = response.body.decode().strip() if response.body else response.reason_phrase
-            raise NotAdmitted(f"{url}: {said}")
-    if status == LATER and response.headers.get("Server") == "glremote" and response.body:
-        raise HostUnreachable(f"{url}: {response.body.decode(errors='replace').strip()}")
+    """Raise what a gateway refuses with, in its own words: a line. A stranger's answer passes."""
+    status, said = response.status_code, (response.body or b"").decode(errors="replace").strip()
+    if len(said) > LONGEST_REFUSAL or not said.isprintable() or "\ufffd" in said:
+        said = ""  # the page of another server, or of a proxy in front of a host that is not there
+    if said and status in REFUSALS:
+        raise NotAdmitted(f"{url}: {said}")
+    if said and status == LATER and response.headers.get("Server") == "glremote":
+        raise HostUnreachable(f"{url}: {said}")

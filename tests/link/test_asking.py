@@ -17,6 +17,7 @@ import trustme
 from glremote.host.serving import LocalHost
 from glremote.link.asking import ask
 from glremote.link.tls import Trust
+from glremote.link.websocket import connect
 from glremote.protocol.devices import LARGEST, PATH, Device, HostReport, encode, pack
 from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 
@@ -127,6 +128,11 @@ def test_a_real_host(served: LocalHost) -> None:
         ((200, b"\xff"), HostUnreachable, "no glremote host"),
         ((200, b" " * (2 << 20)), HostUnreachable, "no glremote host"),
         ((302, b""), HostUnreachable, "no glremote host .*302"),
+        ((503, b"<html>\n<p>Sorry</p>\n</html>"), HostUnreachable, "no glremote host .*503"),
+        ((503, b"no upstream " * 1000), HostUnreachable, "no glremote host .*503"),
+        ((403, b""), HostUnreachable, "no glremote host .*403"),
+        ((401, b"\x1b[31m"), HostUnreachable, "no glremote host .*401"),
+        ((410, b"\xff\xfe"), HostUnreachable, "no glremote host .*410"),
     ],
 )
 def test_other_answers(answer: tuple[int, bytes], kind: type[Exception], said: str) -> None:
@@ -143,6 +149,13 @@ def test_a_report_that_is_packed() -> None:
     for body in (packed[:-9], encode(REPORT), b"", pack(b" " * (LARGEST + 1)), pack(b"<html>")):
         with answering(body=body, **header) as host, pytest.raises(HostUnreachable, match="no glremote host"):
             ask(host.url, TOKEN)
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_page_of_another_server_is_not_shown(status: int) -> None:
+    with answering(status, b"<html>\n" * 50) as host, pytest.raises(HostUnreachable, match="no glremote") as raised:
+        connect(host.url, TOKEN)
+    assert "html" not in str(raised.value)
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"])
