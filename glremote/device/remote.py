@@ -135,7 +135,7 @@ class RemoteDevice:
 
     def __repr__(self) -> str:
         state = "lost" if self.lost is not None else "near" if self.near else "connected"
-        return f"<RemoteDevice {self.host}: {self.renderer}, {state}>"
+        return f"<RemoteDevice {self.host}, {self.renderer}, {state}: {self.reason}>"
 
     @property
     def near(self) -> bool:
