@@ -20,6 +20,7 @@ from typing import Any
 
 import moderngl
 
+from glremote import packages
 from glremote.link.pace import Pace
 from glremote.protocol import buffers, handshake
 from glremote.protocol.buffers import Checker, decode, text
@@ -452,10 +453,7 @@ def _shortened(text_: str) -> str:
     return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
 
 
-NO_EGL = (
-    "no OpenGL through EGL on this machine: {error}; on Debian or Ubuntu install a driver with "
-    "`apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
-)
+NO_EGL = "no OpenGL through EGL on this machine: {error}; {advice}"
 KEPT_OUT = "the walls around a worker keep it from its work: {error}; `glremote serve --no-walls` does without them"
 NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
 
@@ -490,7 +488,7 @@ def main(arguments: list[str]) -> int:
         worker = Worker(port, make, door, limits, Deadlines(limits, page))
     except Exception as error:
         why = KEPT_OUT if cache is not None and isinstance(error, PermissionError) else NO_EGL
-        print(why.format(error=error), file=sys.stderr, flush=True)
+        print(why.format(error=error, advice=packages.advice()), file=sys.stderr, flush=True)
         port.close()
         return 3
     if cache is not None:
