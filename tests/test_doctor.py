@@ -237,7 +237,7 @@ def test_debian_s_sources_that_have_no_driver(root: Path) -> None:
     files = (DEBIAN, GLVND, MESA, MODULE, COMPUTE)
     trixie = {"/etc/os-release": "ID=debian\nVERSION_CODENAME=trixie\n"}
     sources = {"/etc/apt/sources.list.d/debian.sources": "Components: main non-free-firmware\n"}
-    text, mend = Stand(root, *files, trixie, sources, user=User(0, "root")).one(State.MISSING)
+    _, mend = Stand(root, *files, trixie, sources, user=User(0, "root")).one(State.MISSING)
     add = "echo 'deb http://deb.debian.org/debian trixie contrib non-free non-free-firmware'"
     assert mend[0] == f"{add} > /etc/apt/sources.list.d/non-free.list && apt-get update"
     assert mend[1] == "apt-get install -y nvidia-egl-icd"
