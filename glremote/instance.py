@@ -16,6 +16,7 @@ from typing import Any
 
 import moderngl
 
+from . import packages
 from .device.choosing import DeviceRecord, Wanted
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
@@ -28,8 +29,6 @@ from .protocol.reflection import is_software
 from .recording.context import Context
 from .recording.facade import MODERNGL, facade
 from .version import VERSION
-
-INSTALL = "on Debian or Ubuntu install a driver with `apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
 
 
 class Instance:
@@ -208,7 +207,7 @@ class Instance:
                 raise
             raise HostError(  # glcontext's, where it finds no driver
                 f"no OpenGL through EGL on this machine ({error}): name a host with create_context(\"ws://...\") or "
-                f"GLREMOTE_HOST, or {INSTALL}"
+                f"GLREMOTE_HOST, or {packages.advice()}"
             ) from error
         renderer = ctx.info["GL_RENDERER"]
         self._devices[ctx] = LocalDevice(renderer, reason, listed=record)

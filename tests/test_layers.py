@@ -26,6 +26,7 @@ LAYERS: dict[str, set[str]] = {
     "protocol": set(),
     "shaders": set(),
     "version": set(),
+    "packages": set(),
     # protocol only
     "link": {"protocol"},
     "images": {"protocol"},
@@ -57,9 +58,11 @@ LAYERS: dict[str, set[str]] = {
     "device": {"protocol", "link", "images", "hosts"},
     "placing": {"device", "hosts"},
     "recording": {"protocol", "link", "images"},
-    "instance": {"device", "recording", "version", "placing"},
+    "instance": {"device", "recording", "version", "packages", "placing"},
     # the host's side: link, and the interpreter's package
-    "host": {"link", "host.interpreter", "host.walls", "host.egl", "host.probing", "host.serving", "version"},
+    "host": {
+        "link", "host.interpreter", "host.walls", "host.egl", "host.probing", "host.serving", "version", "packages",
+    },
     # the public front, and what is built on it
     "front": {"instance"},
     "running": {"instance"},
@@ -68,7 +71,7 @@ LAYERS: dict[str, set[str]] = {
     "samples": {"", "shaders"},
     "gallery": {"", "samples"},
     # it looks at both sides, and goes the way of a client to a host
-    "doctor": {"device", "host"},
+    "doctor": {"device", "host", "packages"},
     # everything
     "cli": {"", "doctor", "gallery", "host", "running", "measuring"},
     "__main__": {"cli"},

@@ -246,7 +246,7 @@ class Recorder:
         if self._block is not None:
             self._would_wait(f"{kind.__name__} needs an answer")
         device = self.device
-        if (device.receiver and device.is_receiving) or self._sender == threading.get_ident():
+        if (device.turn.owner and device.turn.is_awake_here) or self._sender == threading.get_ident():
             raise WouldWait(f"{kind.__name__} needs an answer, in a finaliser, where none can come")
         with device.sections:
             self._ask(pending, kind, *fields)

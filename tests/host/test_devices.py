@@ -378,7 +378,7 @@ def test_programs_on_two_devices(start: Start, monkeypatch: pytest.MonkeyPatch) 
     """Both are this machine's software renderer, under different numbers."""
     monkeypatch.setenv("GLREMOTE_NEAR", "0")
     devices = [{"name": "one", "renderer": "llvmpipe", "version": 450, "number": number} for number in (0, 1)]
-    worker = [sys.executable, "-P", "-m", "glremote.host.worker"]
+    worker = [sys.executable, "-P", "-m", "glremote.host.process"]
     host = start(devices=devices, worker_command=worker, warm=1)
     contexts = [glremote.create_context(host.url, token=TOKEN) for _ in range(3)]
     for shade, ctx in enumerate(contexts):

@@ -242,9 +242,9 @@ class Gateway:
         if scheme.lower() != "bearer" or not text.strip():
             how = "name the file that holds it with --token-file, or set GLREMOTE_TOKEN"
             return Why.NO_TOKEN, f"a token is needed, and none was given; {how}"
-        return self._judge(connection, text.strip())
+        return self._check_token(connection, text.strip())
 
-    def _judge(self, connection: Visitor, text: str) -> tuple[Why, str] | None:
+    def _check_token(self, connection: Visitor, text: str) -> tuple[Why, str] | None:
         """Whether the token is one of ours: then it is the connection's."""
         if wait := self._guesses.wait(connection.address):
             return Why.GUESSES, f"too many wrong tokens came from this address; try again in {wait:.0f} s"
