@@ -175,8 +175,8 @@ def _host(row: dict[str, Any], folder: Path) -> Host:
     return host
 
 
-def add(path: Path, host: Host) -> bool:
-    """Keep a host in the file, in the place of the one with its URL, if there is one; whether there was.
+def add(path: Path, host: Host) -> Host | None:
+    """Keep a host in the file, in the place of the one with its URL, if there is one, which is given back.
 
     Raises HostsFileError.
     """
@@ -197,9 +197,9 @@ def add(path: Path, host: Host) -> bool:
         for number, other in enumerate(known):
             if other.url == host.url:
                 rows[number] = row
-                return True
+                return other
         rows.append(row)
-        return False
+        return None
 
 
 def remove(path: Path, name: str) -> Host:

@@ -58,7 +58,8 @@ def test_what_is_added_is_read(file: Path) -> None:
 def test_a_host_that_is_there_is_replaced_and_a_name_is_one_s(file: Path) -> None:
     add(file, Host("ws://a:1", "a", "old"))
     add(file, Host("ws://b:1", "b"))
-    assert add(file, Host("ws://a:1", "a", "new"))
+    before = add(file, Host("ws://a:1", "a", "new"))
+    assert before is not None and before.name == "a"
     assert [host.token for host in read(file).hosts] == ["new", None]
     with pytest.raises(HostsFileError, match="a is ws://a:1 already"):
         add(file, Host("ws://c:1", "a"))
