@@ -193,7 +193,7 @@ def add(path: Path, host: Host) -> Host | None:
             document.add(tomlkit.nl())
         row = tomlkit.table()
         row.update({name: value for name in FIELDS if (value := getattr(host, name)) is not None})
-        rows = document.setdefault("host", tomlkit.aot())
+        rows = _rows(document)
         for number, other in enumerate(known):
             if other.url == host.url:
                 rows[number] = row
@@ -207,9 +207,29 @@ def remove(path: Path, name: str) -> Host:
     with _changing(path) as document:
         for number, host in enumerate(read(path).hosts):
             if host.answers_to(name):
-                del document["host"][number]
+                rows = _rows(document)
+                del rows[number]
+                if not rows:  # which TOML could only say in another way
+                    del document["host"]
                 return host
         raise HostsFileError(f"there is no host {name} in {path}; `glremote hosts list` shows them")
+
+
+def _rows(document: Any) -> Any:
+    """The hosts of a document, each a table below its [[host]]; in one line, `host = [...]`, none could be added."""
+    import tomlkit
+    from tomlkit.items import AoT
+
+    rows = document.get("host")
+    if not isinstance(rows, AoT):
+        tables = tomlkit.aot()
+        for row in rows or ():
+            table = tomlkit.table()
+            table.update(row)
+            tables.append(table)
+        document.pop("host", None)
+        document["host"] = tables  # behind what belongs to no host
+    return document["host"]
 
 
 @contextlib.contextmanager

@@ -77,6 +77,29 @@ def test_what_a_person_wrote_stays(file: Path) -> None:
     assert "# mine" in text and "# here" in text and "# the big one" in text and "secret" not in text
 
 
+@pytest.mark.parametrize("text", ["", "host = []\n", 'local = "first"\nhost = []\n', 'host = [{url = "ws://b:1"}]\n'])
+def test_the_last_host_goes_and_another_comes(file: Path, text: str) -> None:
+    written(file, text)
+    for host in (Host("ws://a:1", "a", "secret"), Host("ws://c:1", "c")):
+        for known in read(file).hosts:
+            remove(file, known.name)
+        assert read(file).hosts == ()
+        add(file, host)
+        assert read(file).hosts == (host,)
+    assert read(file).local == ("first" if "first" in text else "last")
+    add(file, Host("ws://b:1", "b"))
+    assert [host.name for host in read(file).hosts] == ["c", "b"]
+
+
+@pytest.mark.parametrize("line", ["host = []", 'host = [{url = "ws://b:1", name = "b"}]'])
+def test_hosts_in_one_line_are_added_to(file: Path, line: str) -> None:
+    written(file, f'{line}  # mine\nlocal = "first"\n')
+    before = read(file).hosts
+    add(file, Host("ws://a:1", "a"))
+    assert read(file).hosts == (*before, Host("ws://a:1", "a"))
+    assert read(file).local == "first"
+
+
 def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
     real = written(tmp_path / "real.toml", "")
     file.parent.mkdir()
