@@ -402,7 +402,7 @@ def test_programs_that_choose_at_the_same_time_are_on_two_devices(
     monkeypatch.setattr(listing, "PATIENCE", 30.0)
     known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
     devices = [known | {"number": 0, "uuid": ONE}, known | {"number": 1, "uuid": TWO}]
-    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.worker"], warm=1)
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"], warm=1)
     instances = [Instance(), Instance()]
     asked = threading.Barrier(2)
 
@@ -428,7 +428,7 @@ def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatc
     monkeypatch.setattr(listing, "PATIENCE", 30.0)
     known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
     devices = [known | {"number": 0, "index": 77}, known | {"number": 1, "index": 0}]
-    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.worker"])
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"])
     instance = Instance()
     instance.associate(host.url, token=TOKEN, name="two")
     contexts = [instance.create_context(device="two/1"), instance.create_context()]
