@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,15 +85,20 @@ class Host:
         place = f"[{uri.host}]:{uri.port}" if ":" in uri.host else f"{uri.host}:{uri.port}"
         if self.name in ("", place):
             object.__setattr__(self, "name", place)
-        elif not re.fullmatch(r"[^\s/:]{1,64}", self.name) or not self.name.isprintable() or self.name == LOCAL:
-            raise ValueError(f"{self.name!r} is no name for a host: without spaces, / and :, and not {LOCAL!r}")
+        elif not re.fullmatch(r"[^\s/:-][^\s/:]{0,63}", self.name) or not self.name.isprintable() or self.name == LOCAL:
+            how = f"without spaces, / and :, not with - first, and not {LOCAL!r}"
+            raise ValueError(f"{self.name!r} is no name for a host: {how}")
         if self.ca is not None:
             object.__setattr__(self, "ca", os.path.abspath(self.ca))
 
-    @cached_property
+    @property
     def trust(self) -> Trust | None:
         """What its certificate is held against; None for ws://. Raises ValueError."""
-        return Trust.chosen(self.url, self.ca, self.pin)
+        kept = self.__dict__  # cached_property has a lock in Python 3.11: of all hosts, and a fork may inherit it held
+        if "kept_trust" not in kept:
+            kept["kept_trust"] = Trust.chosen(self.url, self.ca, self.pin)
+        trust: Trust | None = kept["kept_trust"]
+        return trust
 
     @property
     def current_token(self) -> str | None:
@@ -124,7 +128,7 @@ def default_file() -> Path | None:
     """The file, where none is named: GLREMOTE_HOSTS's, else one in the user's folder for settings."""
     named = os.environ.get(VARIABLE)
     if named is not None:
-        return Path(named) if named else None
+        return Path(os.path.expanduser(named)) if named else None
     import platformdirs
 
     return platformdirs.user_config_path("glremote", appauthor=False) / "hosts.toml"
@@ -157,10 +161,12 @@ def read(path: Path | None) -> Settings:
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            text, mode = file.read().decode(), os.fstat(file.fileno()).st_mode
-    except FileNotFoundError:
+            text, mode = file.read().decode("utf-8-sig"), os.fstat(file.fileno()).st_mode  # Windows' editors sign it
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, PermissionError) and not os.path.lexists(path):
+            return ""  # the folder is another user's, as where a service has its HOME from whoever began it
         raise HostsFileError(f"the hosts in {path} cannot be read: {error}") from None
     if os.name == "posix":
         if mode & 0o022:
@@ -198,38 +204,29 @@ def _host(row: dict[str, Any], folder: Path) -> Host:
         raise ValueError(f"{', '.join(wrong)} is a text in quotes")
     if "url" not in row:
         raise ValueError("it has no url")
-    if ca := row.get("ca"):
-        row = row | {"ca": str(folder / ca)}
+    if empty := [name for name in ("ca", "pin") if row.get(name) == ""]:
+        raise ValueError(f"{', '.join(empty)} is empty")
+    if "ca" in row:
+        row = row | {"ca": str(folder / row["ca"])}
     host = Host(**row)
     host.check_token()
     return host
 
 
-def add(path: Path, host: Host) -> bool:
-    """Keep a host in the file, in the place of the one with its URL, if there is one; whether there was.
+def add(path: Path, host: Host) -> Host | None:
+    """Keep a host in the file, in the place of the one with its URL, if there is one, which is given back.
 
     Raises HostsFileError.
     """
-    import tomlkit
-
     with _changing(path) as document:
         known = read(path).hosts
         try:
             with_host(known, host)
         except ValueError as error:
             raise HostsFileError(f"{path}: {error}") from None
-        if not document:
-            document.add(tomlkit.comment(HEAD))
-            document.add(tomlkit.nl())
-        row = tomlkit.table()
-        row.update({name: value for name in FIELDS if (value := getattr(host, name)) is not None})
-        rows = document.setdefault("host", tomlkit.aot())
-        for number, other in enumerate(known):
-            if other.url == host.url:
-                rows[number] = row
-                return True
-        rows.append(row)
-        return False
+        place = next((number for number, other in enumerate(known) if other.url == host.url), None)
+        _put(document, place, {name: getattr(host, name) for name in FIELDS})
+        return None if place is None else known[place]
 
 
 def remove(path: Path, name: str) -> Host:
@@ -237,9 +234,68 @@ def remove(path: Path, name: str) -> Host:
     with _changing(path) as document:
         for number, host in enumerate(read(path).hosts):
             if host.answers_to(name):
-                del document["host"][number]
+                _take_out(document, number)
                 return host
         raise HostsFileError(f"there is no host {name} in {path}; `glremote hosts list` shows them")
+
+
+# --- changing tomlkit's document; what a person wrote between two hosts is to it the end of the first
+
+
+def _put(document: Any, place: int | None, fields: dict[str, str | None]) -> None:
+    """Into the row at a place; None: into one more, behind all."""
+    import tomlkit
+
+    if not document:
+        document.add(tomlkit.comment(HEAD))
+        document.add(tomlkit.nl())
+    rows = _rows(document)
+    if place is None:
+        if rows and not rows[-1].as_string().endswith("\n\n"):
+            rows[-1].add(tomlkit.nl())
+        rows.append(tomlkit.table())
+    row = rows[-1 if place is None else place]
+    behind = _behind(row)
+    for name, value in fields.items():
+        if value is None:
+            row.pop(name, None)
+        else:
+            row[name] = value
+    row.value.body.extend(behind)
+
+
+def _take_out(document: Any, place: int) -> None:
+    rows = _rows(document)
+    behind = _behind(rows[place])
+    text = "".join(item.as_string() for _, item in behind)
+    if place + 1 < len(rows):
+        rows[place + 1].trivia.indent = text.lstrip("\n") + rows[place + 1].trivia.indent
+    else:
+        (rows[place - 1].value if place else document).body.extend(behind)
+    del rows[place]
+
+
+def _rows(document: Any) -> Any:
+    """The tables of the hosts, also where somebody wrote them in one line."""
+    import tomlkit
+
+    rows = document.get("host", [])
+    if not isinstance(rows, tomlkit.items.AoT):
+        tables = tomlkit.aot()
+        for fields in rows:
+            tables.append(tomlkit.item(dict(fields)))
+        document.pop("host", None)
+        document.add("host", tables)
+    return document["host"]
+
+
+def _behind(row: Any) -> list[Any]:
+    """Take from a table what is behind its last field."""
+    body: list[Any] = row.value.body
+    taken: list[Any] = []
+    while body and body[-1][0] is None:
+        taken.insert(0, body.pop())
+    return taken
 
 
 @contextlib.contextmanager
@@ -248,11 +304,12 @@ def _changing(path: Path) -> Iterator[Any]:
     import tomlkit
 
     try:
-        path = path.resolve()  # a link to it stays one
+        path = Path(os.path.realpath(path))  # a link to it stays one
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(path.with_name(path.name + ".lock")):
             read(path)
-            document = tomlkit.parse(_text(path))
+            text = _text(path)
+            document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
             yield document
             _replace(path, tomlkit.dumps(document))
     except OSError as error:
@@ -276,7 +333,8 @@ def _alone(beside: Path) -> Iterator[None]:
 def _replace(path: Path, text: str) -> None:
     new = path.with_name(path.name + ".new")  # ours alone: we hold the lock
     new.unlink(missing_ok=True)
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with open(os.open(new, flags, 0o600), "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -11,7 +11,7 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import moderngl
@@ -37,6 +37,10 @@ class Instance:
     def __init__(self) -> None:
         self._devices: weakref.WeakKeyDictionary[moderngl.Context, LocalDevice] = weakref.WeakKeyDictionary()
         self._placing = Placing()
+
+    def inherit(self) -> None:
+        """In a forked child: what is known of hosts stays."""
+        self._placing.inherit()
 
     # --- hosts and their devices
 
@@ -96,8 +100,9 @@ class Instance:
         names = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         wanted = Wanted(require or 0, names, read_bytes(memory), software)
 
-        def make(on: Host | None, record: DeviceRecord | None, reason: str) -> moderngl.Context:
+        def make(on: Host | None, records: Sequence[DeviceRecord], reason: str) -> moderngl.Context:
             if on is None:
+                record = records[0] if records else None
                 index = record.index if record is not None and device_index is None else device_index
                 return self._local(require, index, reason, settings, record)
             if settings:
@@ -108,7 +113,7 @@ class Instance:
                     'device="HOST/0"'
                 )
             least = 330 if require is None else require
-            return self._facade(self._open(on, record, reason, least, near), least)
+            return self._facade(self._open(on, records, reason, least, near), least)
 
         return self._placing.place(named, wanted, make)
 
@@ -137,24 +142,28 @@ class Instance:
         if named is not None and named.host is None:
             raise ValueError(f"{host!r} is no host, but this machine")
 
-        def make(on: Host | None, record: DeviceRecord | None, chosen: str) -> RemoteDevice:
+        def make(on: Host | None, records: Sequence[DeviceRecord], chosen: str) -> RemoteDevice:
             assert on is not None
-            return self._open(on, record, chosen if named is None else reason, require, near)
+            return self._open(on, records, chosen if named is None else reason, require, near)
 
         return self._placing.place(named, Wanted(require), make, local=False)
 
     def _open(
-        self, host: Host, record: DeviceRecord | None, reason: str, require: int, near: bool = True
+        self, host: Host, records: Sequence[DeviceRecord], reason: str, require: int, near: bool = True
     ) -> RemoteDevice:
+        handles = [record.handle for record in records if record.handle is not None]
         connector = functools.partial(
             websocket.connect,
             host.url,
             host.current_token,
             trust=host.trust,
-            device=None if record is None else record.handle,
+            device=",".join(handles) or None,
         )
         device = RemoteDevice(connector, host.url, reason, VERSION, MODERNGL, require, near)
-        device.listed = record
+        if records:
+            device.listed = next((record for record in records if record.header == device.place), records[0])
+            if device.listed is not records[0]:
+                device.reason += f"; of those that are alike its host took {device.listed.title}"
         return device
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:
@@ -233,3 +242,15 @@ def instance() -> Instance:
         if _instance is None:
             _instance = Instance()
         return _instance
+
+
+def _after_fork() -> None:
+    """In the child: a thread that is not there may have held a lock."""
+    global _lock
+    _lock = threading.Lock()
+    if _instance is not None:
+        _instance.inherit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import glremote
 from glremote import cli
 from glremote.cli.devices import row
+from glremote.cli.tables import show
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
 from glremote.host.serving import LocalHost
@@ -45,6 +46,9 @@ def test_hosts_are_added_listed_and_removed(file: Path, tmp_path: Path) -> None:
     assert added.stderr == "b:2 is added, without a token\n"
     added = glremote_("hosts", "add", "ws://a:1", "--name", "a", **where, GLREMOTE_TOKEN="secret-2")
     assert added.stderr == "a is replaced\n"
+    added = glremote_("hosts", "add", "ws://a:1", "--name", "b", **where, GLREMOTE_TOKEN="secret-2")
+    assert added.stderr == "b replaces a\n"
+    glremote_("hosts", "add", "ws://a:1", "--name", "a", **where, GLREMOTE_TOKEN="secret-2")
     assert [host.token for host in read(file).hosts] == ["secret-2", None]
     listed = glremote_("hosts", "list", **where)
     assert [line.split() for line in listed.stdout.splitlines()] == [
@@ -96,15 +100,21 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
 
 def test_a_device_whose_host_takes_no_more() -> None:
     device: dict[str, Any] = {"host": "a", "url": "ws://a:1", "sessions": 3, "host_sessions": 4, "max_sessions": 4}
-    changes: list[dict[str, Any]] = [{}, {"draining": True}, {"max_sessions": 5}]
+    changes: list[dict[str, Any]] = [{}, {"draining": True}, {"trouble": "why"}, {"max_sessions": 5}]
     shown = [row(DeviceRecord(**device | change))[6] for change in changes]
-    assert shown == ["3, full", "3, going down", "3"]
+    assert shown == ["3, full", "3, going down", "3, no worker", "3"]
 
 
 def test_no_device_at_all() -> None:
     """What to do is said, and no table of nothing is shown."""
     done = glremote_("devices", GLREMOTE_HOSTS="", __EGL_VENDOR_LIBRARY_FILENAMES="/nowhere")
     assert "`glremote doctor` says why" in one_line(done)
+
+
+def test_what_a_host_tells_is_obeyed_by_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    show(("NAME", "OTHER"), [("\x1b[31mred\x07", "two\nlines\x9b2J")])
+    shown = capsys.readouterr().out
+    assert shown.count("\n") == 2 and shown.replace("\n", "").isprintable() and "red" in shown
 
 
 def test_ping(filled: Path, served: LocalHost) -> None:
@@ -116,6 +126,9 @@ def test_ping(filled: Path, served: LocalHost) -> None:
         for what in ("distance ", "up ", "down "):
             assert f"\n  {what}" in done.stdout
         assert done.stdout.count(" MB/s") == 2
+        assert "\n  near " in done.stdout
+    far = glremote_("ping", "served", GLREMOTE_HOSTS=str(filled), GLREMOTE_NEAR="0")  # as where its socket is not there
+    assert (far.returncode, "\n  near " in far.stdout) == (0, False)
     assert "no host answers there" in one_line_behind_its_name(glremote_("ping", "nowhere", GLREMOTE_HOSTS=str(filled)))
     assert "'nobody' is no host" in one_line(glremote_("ping", "nobody", GLREMOTE_HOSTS=str(filled)))
 
@@ -139,7 +152,7 @@ def test_run_without_a_host_is_on_one_of_the_file_s(file: Path, served: LocalHos
     done = glremote_("run", "render.py", cwd=tmp_path, **where, GLREMOTE_HOST=NOWHERE)
     assert f"{NOWHERE}: no host answers" in one_line(done)
     done = glremote_("run", "--host", "served/99", "render.py", cwd=tmp_path, **where)
-    assert "it is not '99'" in done.stderr and "Traceback" not in done.stderr
+    assert "and not '99'" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_run_never_falls_back_to_this_machine(file: Path, tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def source(module: str) -> Path:
 @cache
 def modules() -> list[str]:
     """Every module of glremote, without `glremote.`: "" for the package itself."""
-    files = [path for folder in (PACKAGE, *filter(Path.is_dir, PACKAGE.iterdir())) for path in folder.glob("*.py")]
+    folders = filter(Path.is_dir, PACKAGE.iterdir())  # some are links, into which rglob does not go
+    files = [*PACKAGE.glob("*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]
     names = [path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".") for path in files]
     return sorted(name.removesuffix("__init__").removesuffix(".") for name in names)
 
@@ -208,6 +209,7 @@ every_module = pytest.mark.parametrize("module", modules())
 
 
 def test_every_module_has_a_layer() -> None:
+    assert {"", "protocol.devices", "host.gateway", "host.gateway.door"} <= set(modules()), "packages in packages too"
     assert [module for module in modules() if layer(module) is None] == []
 
 

@@ -15,7 +15,7 @@ from .tables import show
 if TYPE_CHECKING:
     from glremote.device.choosing import DeviceRecord
 
-HEAD = ("HOST", "NO", "NAME", "RENDERER", "OPENGL", "MEMORY", "SESSIONS", "LOAD", "DISTANCE", "UUID", "PCI")
+HEAD = ("HOST", "NO", "NAME", "RENDERER", "OPENGL", "MEMORY", "SESSIONS", "LOAD", "DISTANCE", "UUID", "PCI", "STATE")
 
 
 @click.command()
@@ -50,7 +50,7 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         return (record.host, "", record.error, *[""] * (len(HEAD) - 3))
     return (
         record.host,
-        "" if record.number is None else str(record.number),
+        "" if record.label == "-" else record.label,
         record.name,
         "" if record.renderer == record.name else record.renderer,
         f"{record.version // 100}.{record.version // 10 % 10}",
@@ -60,6 +60,7 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         "here" if record.is_local or record.distance is None else f"{record.distance:.1f} ms",
         record.uuid or "",
         record.pci or "",
+        record.state or "",
     )
 
 
@@ -67,6 +68,8 @@ def _closed(record: DeviceRecord) -> str:
     """Why its host takes no more."""
     if record.draining:
         return ", going down"
+    if record.trouble:
+        return ", no worker"
     full = record.max_sessions is not None and record.host_sessions >= record.max_sessions
     return ", full" if full else ""
 

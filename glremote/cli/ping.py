@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from glremote.protocol.errors import Error
 from .options import Failure, check_host, token_option, trust_options
 
 if TYPE_CHECKING:
+    import moderngl
+
     from glremote.measuring import Measured
 
 PICTURE = 1920 * 1080 * 3
@@ -34,10 +37,11 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
 
     known, of_host = check_host(host, token_file, ca, pin)
     print(known.url if known.name in known.url else f"{known.name}, {known.url}")
+    make = functools.partial(
+        glremote.create_context, known.url, device=of_host, token=known.token, ca=known.ca, pin=known.pin
+    )
     try:
-        ctx = glremote.create_context(
-            known.url, device=of_host, token=known.token, ca=known.ca, pin=known.pin, near=False
-        )
+        ctx = make(near=False)
         device = glremote.device(ctx)
         assert isinstance(device, glremote.RemoteDevice)
         there = device.greeting
@@ -45,11 +49,20 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
         print(f"  moderngl   {_compared(there.moderngl, MODERNGL)}")
         print(f"  renderer   {device.renderer}, OpenGL {ctx.version_code / 100:.1f}")
         _show(measure(ctx))
-        if there.near is not None:
-            print("  near       this machine's own: contexts pass by the websocket, and share memory with it")
         ctx.release()
+        if _is_near(make()):
+            print("  near       this machine's own: contexts pass by the websocket, and share memory with it")
     except (Error, ValueError) as error:
         raise Failure(str(error)) from None
+
+
+def _is_near(ctx: moderngl.Context) -> bool:
+    """Whether the host let this one in past the websocket, which only trying tells; it is released."""
+    from glremote import device
+
+    near = getattr(device(ctx), "near", False)
+    ctx.release()
+    return bool(near)
 
 
 def _compared(there: str, here: str) -> str:

@@ -90,7 +90,8 @@ def records_of(host: Host, answer: Answer) -> list[DeviceRecord]:
     """A record for each device of a host's report."""
     report = answer.report
     if not report.devices:
-        return [_silent(host, f"{host.url}: it has no device; `glremote doctor` there says why")]
+        why = report.trouble or "it knows of no device of its own"
+        return [_silent(host, f"{host.url}: {why}; `glremote doctor` there says why")]
     return [
         DeviceRecord(
             host=host.name,
@@ -100,7 +101,7 @@ def records_of(host: Host, answer: Answer) -> list[DeviceRecord]:
             host_sessions=report.sessions,
             max_sessions=report.max_sessions,
             draining=report.draining,
-            **_fields(device),
+            **_fields(device) | {"trouble": report.trouble or device.trouble},
         )
         for device in report.devices
     ]

@@ -302,6 +302,9 @@ def _devices(way: Way) -> Generator[Finding, None, devices.HostReport | None]:
             report = devices.decode(answer.text.encode())
             for device in report.devices:
                 yield ok(f"it has {named(device)}; sessions on it: {device.sessions}")
+                if trouble := report.trouble or device.trouble:
+                    log = f"journalctl -u glremote -n 50  # {way.there}: its log says more"
+                    yield warning(f"none can begin there now: {shown(trouble)}", log)
             return report
     return None
 
@@ -312,7 +315,7 @@ def _chosen(way: Way, host: Host, report: devices.HostReport | None) -> str | No
         return None
     try:
         records = [] if report is None else records_of(host, Report(report, 0.0))
-        return choose(records, Wanted(device=way.device)).record.handle
+        return choose(records, Wanted(device=way.device)).records[0].handle
     except NoDevice as error:
         text = " ".join(str(error).split())
         raise Cannot(missing(text, "glremote devices  # which shows those that there are")) from None

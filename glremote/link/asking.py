@@ -57,7 +57,7 @@ def ask(url: str, token: str | None = None, trust: Trust | None = None, timeout:
     try:
         if response.status_code != 200:
             raise ProtocolError(f"HTTP status {response.status_code}")
-        return Answer(devices.decode(bytes(response.body)), max(0.0, came - began - seconds_at_the_host(response)))
+        return Answer(devices.decode(_body(response)), max(0.0, came - began - seconds_at_the_host(response)))
     except ProtocolError as error:
         raise HostUnreachable(f"{url}: what answers there is no glremote host ({error})") from None
 
@@ -66,7 +66,14 @@ def _request(uri: WebSocketURI, said: dict[str, str]) -> bytes:
     path = uri.path.rpartition("/")[0] + devices.PATH  # beside the websocket's, also behind a proxy
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}:{uri.port}", "Connection: close"]
+    lines.append(f"Accept-Encoding: {devices.PACKING}")
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in said.items()), "", ""]).encode("ascii")
+
+
+def _body(response: Response) -> bytes:
+    """Raises ProtocolError."""
+    body = bytes(response.body)
+    return devices.unpack(body) if response.headers.get("Content-Encoding", "").lower() == devices.PACKING else body
 
 
 def _exchange(url: str, sock: socket.socket, request: bytes, deadline: float, timeout: float) -> tuple[Response, float]:

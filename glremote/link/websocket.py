@@ -102,9 +102,9 @@ def connect(
 ) -> Link:
     """Open a websocket to the host at `url` (ws:// or wss://), for a new session or the named one.
 
-    `device` names that of a new session; without it the host chooses. `trust` is for wss://; without it, the system's
-    authorities. `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to
-    do.
+    `device` names that of a new session, or several; without it the host chooses. `trust` is for wss://; without it,
+    the system's authorities. `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host
+    and what to do.
     """
     uri = parsed(url)
     said = headers(url, token)
@@ -130,7 +130,7 @@ def connect(
         sock.close()
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
-    link.keepalive = KEEPALIVE
+    link.keepalive, link.device = KEEPALIVE, response.headers.get(DEVICE_HEADER, "")
     link.distance = max(0.0, time.monotonic() - began - seconds_at_the_host(response))
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link

@@ -18,7 +18,7 @@ from glremote.host.serving import LocalHost
 from glremote.link.asking import ask
 from glremote.link.tls import Trust, explain
 from glremote.link.websocket import connect
-from glremote.protocol.devices import PATH, Device, HostReport, encode
+from glremote.protocol.devices import LARGEST, PATH, Device, HostReport, encode, pack
 from glremote.protocol.errors import HostUnreachable, NobodyListens, NotAdmitted
 
 TOKEN = "a-token"
@@ -150,12 +150,13 @@ def test_other_answers(answer: tuple[int, bytes], kind: type[Exception], said: s
 )
 def test_what_a_stranger_or_a_proxy_answers(status: int, headers: dict[str, Any], said: str) -> None:
     """It admits nobody and refuses nobody: a session is not over for it, and its page is nothing to read."""
-    with answering(status, b"<html>", **headers) as host:
-        host.name = "nginx"
-        for reach in (ask, connect):
-            with pytest.raises(HostUnreachable, match=f"^{host.url}: .*{said}") as caught:
-                reach(host.url, TOKEN)
-            assert "<html>" not in str(caught.value)
+    for page in (b"<html>\n<p>Sorry</p>\n</html>", b"no upstream " * 1000, b"", b"\x1b[31m", b"\xff\xfe"):
+        with answering(status, page, **headers) as host:
+            host.name = "nginx"
+            for reach in (ask, connect):
+                with pytest.raises(HostUnreachable, match=f"^{host.url}: .*{said}") as caught:
+                    reach(host.url, TOKEN)
+                assert str(caught.value).isprintable() and "Sorry" not in str(caught.value)
 
 
 def test_a_host_behind_a_proxy_that_calls_itself_the_server() -> None:
@@ -213,6 +214,17 @@ def test_a_proxy_that_wants_a_certificate_of_the_client(version: ssl.TLSVersion)
             with pytest.raises(HostUnreachable, match=r"wants a certificate of the client|hung up|broke"):
                 reach(f"wss://127.0.0.1:{listening.getsockname()[1]}", TOKEN, trust=Trust(file))
         thread.join()
+
+
+def test_a_report_that_is_packed() -> None:
+    header: Any = {"Content-Encoding": "gzip"}
+    packed = pack(encode(REPORT))
+    with answering(body=packed, **header) as host:
+        assert ask(host.url, TOKEN).report == REPORT
+        assert host.asked[0][1]["Accept-Encoding"] == "gzip"
+    for body in (packed[:-9], encode(REPORT), b"", pack(b" " * (LARGEST + 1)), pack(b"<html>")):
+        with answering(body=body, **header) as host, pytest.raises(HostUnreachable, match="no glremote host"):
+            ask(host.url, TOKEN)
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"])

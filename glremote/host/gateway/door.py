@@ -75,6 +75,8 @@ class Visitor(Connection):
     """When its request began to come, at the latest (the event loop's time)."""
     token: Token | None = None
     """What it was admitted with."""
+    wanted: str | None = None
+    """The devices that its session may be on, by name; None: any."""
     served: Served | None = None
     """The device of its session."""
     why: Why | None = None
