@@ -388,6 +388,22 @@ def test_a_gpu_that_does_not_draw(root: Path) -> None:
     assert mend[0].startswith("sudo dmesg | grep ")
 
 
+def test_a_variable_that_leads_past_nvidia_s_icd_file(root: Path) -> None:
+    """To Mesa's alone."""
+    given = {"__EGL_VENDOR_LIBRARY_FILENAMES": f"{VENDORS}/50_mesa.json"}
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, environment=given).one(State.MISSING)
+    assert "no ICD file that is read names NVIDIA's EGL library" in text
+    assert mend == ("unset __EGL_VENDOR_LIBRARY_FILENAMES",)
+
+
+def test_nvidia_s_icd_file_is_broken_in_a_container(root: Path) -> None:
+    """Which has its libraries: so nothing more is to be given to it, and it is told once."""
+    broken = {f"{VENDORS}/10_nvidia.json": ""}
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, broken, DOCKER).one(State.MISSING)
+    assert text.startswith(f"{VENDORS}/10_nvidia.json: it is no JSON")
+    assert icd("libEGL_nvidia.so.0") in mend[0].replace("'\"'\"'", "'")
+
+
 # --- ICD files
 
 
@@ -441,7 +457,7 @@ def test_libraries_that_a_variable_puts_before_the_system_s(root: Path) -> None:
 
 def test_variables_that_have_mesa_do_something_else(root: Path) -> None:
     given = {"LIBGL_ALWAYS_SOFTWARE": "1"}
-    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, environment=given).one(State.MISSING)
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, AMD, environment=given).one(State.MISSING)
     assert "in software, by llvmpipe (LLVM 15.0.6), though a GPU is here; variables have Mesa do so" in text
     assert mend == ("unset LIBGL_ALWAYS_SOFTWARE  # it is 1",)
     nothing = Stand(root, environment={"GALLIUM_DRIVER": "no-such"}, devices=()).of(State.MISSING)[-1]

@@ -72,10 +72,12 @@ def _nvidia_libraries(facts: Facts) -> Iterator[Finding]:
         yield _other_version(facts, next(iter(wrong.items())))
         return
     yield ok(f"its libraries for OpenGL are there, of the same version: {', '.join(NVIDIA_GRAPHICS)}")
-    if any("nvidia" in vendor.library for vendor in facts.vendors):
-        return  # and whether it can be loaded is told there
+    if any("nvidia" in vendor.path + vendor.library for vendor in facts.vendors):
+        return  # and what is wrong with it is told there
     text = f"no ICD file that is read names NVIDIA's EGL library ({NVIDIA_EGL}), so it is not found"
-    if facts.vendors_elsewhere:
+    if facts.led is not None:
+        yield missing(text, f"unset {facts.led}")
+    elif facts.vendors_elsewhere:
         found = facts.vendors_elsewhere[0]
         read = [vendor.path for vendor in facts.vendors]
         line = f"export __EGL_VENDOR_LIBRARY_FILENAMES={':'.join([found, *read])}"
