@@ -346,6 +346,14 @@ def test_a_device_that_is_for_nobody_s_group(root: Path) -> None:
     assert mend == ("sudo chmod a+rw /dev/nvidia0",)
 
 
+def test_a_device_that_nobody_serves(root: Path) -> None:
+    closed = {"/dev/nvidia0": errno.ENXIO}
+    files = (DEBIAN, GLVND, MESA, MODULE, GRAPHICS)
+    assert Stand(root, *files, closed=closed).one(State.MISSING)[1] == ("sudo modprobe nvidia",)
+    mend = Stand(root, DOCKER, closed=closed).one(State.MISSING)[1]
+    assert mend == ("sudo modprobe nvidia  # on the machine itself",)
+
+
 def test_a_device_of_a_group_that_has_no_name(root: Path) -> None:
     """Nobody can be in it."""
     Stand(root, DEBIAN, GLVND, MESA, AMD)

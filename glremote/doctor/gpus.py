@@ -161,7 +161,8 @@ def _how_opened(facts: Facts, node: Node) -> tuple[str, ...]:
         nvidia = "nvidia" in node.path
         return mending.give_gpu(facts) if nvidia else (mending.give_render_nodes(facts, node.number),)
     if node.error in (errno.ENXIO, errno.ENODEV):
-        return (mending.as_root(facts, "modprobe nvidia" if "nvidia" in node.path else "modprobe amdgpu"),)
+        line = mending.as_root(facts, "modprobe nvidia" if "nvidia" in node.path else "modprobe amdgpu")
+        return (f"{line}  # on the machine itself" if facts.container else line,)
     if node.group_may and node.number and (facts.container or not node.group.isdecimal()):
         if facts.container:
             return (mending.give_render_nodes(facts, node.number),)
