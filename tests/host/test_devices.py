@@ -461,3 +461,11 @@ def test_what_serve_probes_is_told(served: LocalHost) -> None:
     assert any(device.renderer == ctx.info["GL_RENDERER"] for device in found.devices)
     assert all(set(device.extensions) == ctx.extensions for device in found.devices[:1])
     ctx.release()
+
+
+def test_the_host_counts_its_own_time_in_less_than_milliseconds(start: Start) -> None:
+    """It is taken off the distance, which on a network of one's own is a part of one."""
+    host = start(devices=GPUS)
+    times = [get(host.url, "/devices", Authorization=BEARER)[2]["Server-Timing"] for _ in range(5)]
+    seconds = [float(time_.removeprefix("admit;dur=")) for time_ in times]
+    assert min(seconds) > 0 and any(one != round(one) for one in seconds), times
