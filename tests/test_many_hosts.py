@@ -22,6 +22,7 @@ from glremote.device.choosing import DeviceRecord
 from glremote.hosts import Host, add
 from glremote.instance import Instance, read_bytes
 from glremote.link.asking import ask
+from glremote.placing import Named
 from glremote.protocol.devices import Device, HostReport, encode
 from tests.link.test_asking import answering
 from tests.many import FAR, Hosts, many_hosts
@@ -159,7 +160,7 @@ def test_what_a_device_is_named_by(associated: Instance, many: Hosts, monkeypatc
         named = associated._placing.named(None, None)
         assert named is not None and (named.host, named.device, named.reason) == (many.two, suffix, "GLREMOTE_HOST")
     for text, suffix in (("local", None), ("local/0", "0"), ("local:0", "0")):
-        assert associated._placing.named(text, None) == (None, suffix, "named in the call")
+        assert associated._placing.named(text, None) == Named(None, suffix, "named in the call")
     for host, device in (("two", record), ("two/1", 1), (None, DeviceRecord(host="x", url="ws://x:1", error="dead"))):
         with pytest.raises(ValueError, match=r"cannot be taken|name two devices"):
             associated._placing.named(host, device)

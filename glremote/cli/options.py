@@ -97,6 +97,8 @@ def check_host(host: str, ca: str | None, pin: str | None) -> str | None:
 
     try:
         named = Placing().named(host, None, ca=ca, pin=pin)
+        if named is not None and named.anywhere:
+            raise Failure(f"{host!r} is a device, on whichever host: name one too, as in NAME/{host}")
         if named is None or named.host is None:
             raise Failure(f"{host!r} is this machine, and no host: give ws://HOST:PORT or wss://HOST:PORT")
         _ = named.host.trust

@@ -402,7 +402,7 @@ def test_programs_that_choose_at_the_same_time_are_on_two_devices(
     monkeypatch.setattr(listing, "PATIENCE", 30.0)
     known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
     devices = [known | {"number": 0, "uuid": ONE}, known | {"number": 1, "uuid": TWO}]
-    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.worker"], warm=1)
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"], warm=1)
     instances = [Instance(), Instance()]
     asked = threading.Barrier(2)
 
@@ -423,12 +423,37 @@ def test_programs_that_choose_at_the_same_time_are_on_two_devices(
         ctx.release()
 
 
+def test_a_device_by_its_uuid_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on whichever host has it; here on two."""
+    monkeypatch.setattr(listing, "PATIENCE", 30.0)
+    instance, hosts = Instance(), []
+    for name, uuids in (("a", (ONE,)), ("b", (ONE, TWO))):
+        devices = [
+            {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450, "number": number, "uuid": uuid}
+            for number, uuid in enumerate(uuids)
+        ]
+        hosts.append(start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"]))
+        instance.associate(hosts[-1].url, token=TOKEN, name=name)
+    contexts = [instance.create_context(device=uuid) for uuid in (ONE, ONE, TWO, TWO[:8].lower())]
+    assert [sessions(host) for host in hosts] == [[1], [1, 2]]
+    assert instance.device(contexts[2]).reason == "named in the call; b/1 (llvmpipe): the only one that will do"
+    monkeypatch.setenv("GLREMOTE_HOST", TWO)
+    contexts.append(instance.create_context())
+    assert instance.device(contexts[-1]).reason.startswith("GLREMOTE_HOST; b/1 (llvmpipe)")
+    with pytest.raises(glremote.NoDevice, match="and not 'GPU-3333'"):
+        instance.create_context(device="GPU-3333")
+    with pytest.raises(TypeError, match="a token is for a host that is named"):
+        instance.create_context(device=ONE, token=TOKEN)
+    for ctx in contexts:
+        ctx.release()
+
+
 def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """On one of the two no context can be made: EGL lists no such."""
     monkeypatch.setattr(listing, "PATIENCE", 30.0)
     known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
     devices = [known | {"number": 0, "index": 77}, known | {"number": 1, "index": 0}]
-    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.worker"])
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"])
     instance = Instance()
     instance.associate(host.url, token=TOKEN, name="two")
     contexts = [instance.create_context(device="two/1"), instance.create_context()]
