@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import time
 
 from websockets.exceptions import InvalidURI
 from websockets.http11 import Response
@@ -36,6 +37,7 @@ def parsed(url: str) -> WebSocketURI:
         uri = parse_uri(url)
         if not url.isprintable() or " " in url:
             raise ValueError("it has characters that cannot be seen")
+        uri.host.encode("idna")  # as the look-up will; UnicodeError is a ValueError
     except (InvalidURI, ValueError) as error:
         raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
     if uri.username is not None or uri.password is not None:  # and so the text does not show them
@@ -64,7 +66,7 @@ def seconds_at_the_host(response: Response) -> float:
 def open_socket(url: str, uri: WebSocketURI, trust: Trust | None, timeout: float) -> socket.socket:
     """A connection to the host, in TLS if it is wss://. Raises HostUnreachable."""
     try:
-        sock = socket.create_connection((uri.host, uri.port), timeout)
+        sock = _connected(uri, timeout)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
@@ -73,6 +75,31 @@ def open_socket(url: str, uri: WebSocketURI, trust: Trust | None, timeout: float
             f"{url}: no host answers there ({reason}); is `glremote serve` running, and the port reachable?"
         ) from None
     return _secured(url, sock, uri.host, trust or Trust()) if uri.secure else sock
+
+
+def _connected(uri: WebSocketURI, timeout: float) -> socket.socket:
+    """To the first of the host's addresses that answers; each has its share of the time. Raises OSError."""
+    addresses = socket.getaddrinfo(uri.host, uri.port, type=socket.SOCK_STREAM)
+    deadline = time.monotonic() + timeout
+    trouble = OSError("it has no address")
+    for place, (family, kind, protocol, _, address) in enumerate(addresses):
+        try:
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:  # of a kind that this machine has not
+            trouble = error
+            continue
+        try:
+            sock.settimeout(max(0.01, (deadline - time.monotonic()) / (len(addresses) - place)))
+            sock.connect(address)
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
+            return sock
+        except OSError as error:
+            trouble = error
+            sock.close()
+        except BaseException:
+            sock.close()
+            raise
+    raise trouble
 
 
 def _secured(url: str, sock: socket.socket, name: str, trust: Trust) -> ssl.SSLSocket:

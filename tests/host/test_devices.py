@@ -292,6 +292,21 @@ def test_a_token_hears_how_many_sessions_it_may_still_begin(start: Start, tmp_pa
     assert (report(host, anna).sessions, report(host, anna).max_sessions) == (4, 5)
 
 
+def test_a_place_that_a_token_can_have_back_is_told_as_room(start: Start, tmp_path: Path) -> None:
+    """Whoever was killed and comes again is not sent to another host."""
+    file = tmp_path / "tokens.json"
+    anna = TokensFile(file).create("anna", 3)
+    host = start(devices=GPUS, tokens_file=str(file), max_sessions=3, grace=60.0)
+    clients = [host(token=anna), host(token=anna), host()]
+    for client in clients:
+        client.hello()
+    assert (report(host, anna).sessions, report(host, anna).max_sessions) == (3, 3)
+    clients[0].link.close()
+    eventually(lambda: report(host, anna).max_sessions == 4)
+    assert (report(host, anna).sessions, report(host).max_sessions) == (3, 3), "to others there is none"
+    assert host(token=anna).hello()
+
+
 def test_the_log_says_which_device(start: Start) -> None:
     host = start(devices=GPUS)
     clients = [host(), host()]
