@@ -372,6 +372,10 @@ def _devices(way: Way) -> Iterator[Finding]:
         if answer.status == http.HTTPStatus.OK:
             report = devices.decode(answer.text.encode())
             for device in report.devices:
-                yield ok(f"it has {named(device)}, with {device.sessions} sessions")
+                text = f"it has {named(device)}, with {device.sessions} sessions"
+                if device.trouble is None:
+                    yield ok(text)
+                else:
+                    yield warning(f"{text}: {device.trouble}", f"glremote doctor  # {way.there}, as the user that serves")
             if report.draining:
                 yield warning("it goes down, and takes no new sessions")

@@ -27,9 +27,11 @@ from websockets.sync.client import connect as open_websocket
 
 import glremote
 from glremote.device import listing
+from glremote.doctor.finding import State
+from glremote.doctor.reaching import reach
 from glremote.host.gateway.devices import Devices, Served
 from glremote.host.gateway.tokens import Token, TokensFile
-from glremote.host.gpus import State
+from glremote.host.gpus import State as GpuState
 from glremote.host.serving import NO_TOKENS, LocalHost, environment
 from glremote.instance import Instance
 from glremote.link.asking import ask
@@ -320,7 +322,7 @@ def test_the_log_says_which_device(start: Start) -> None:
 # --- how GPUs are now
 
 
-def asked(states: Callable[[Sequence[str]], Mapping[str, State]]) -> Devices:
+def asked(states: Callable[[Sequence[str]], Mapping[str, GpuState]]) -> Devices:
     """The devices of a gateway whose drivers tell this."""
     return Devices([Device(**gpu) for gpu in GPUS], lambda: (), states)  # type: ignore[arg-type]
 
@@ -333,10 +335,10 @@ def told(devices: Devices) -> HostReport:
 def test_drivers_are_asked_once_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
 
-    def states(addresses: Sequence[str]) -> dict[str, State]:
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
         assert threading.current_thread() is not threading.main_thread()
         calls.append(list(addresses))
-        return {addresses[1]: State(1000, 100 * len(calls), 0.5)}
+        return {addresses[1]: GpuState(1000, 100 * len(calls), 0.5)}
 
     devices = asked(states)
     now = time.monotonic()
@@ -353,10 +355,10 @@ def test_a_driver_that_is_stuck_holds_nobody_up() -> None:
     stuck = threading.Event()
     calls: list[float] = []
 
-    def states(addresses: Sequence[str]) -> dict[str, State]:
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
         calls.append(time.monotonic())
         stuck.wait(30)
-        return {address: State(7, 7, 0.0) for address in addresses}
+        return {address: GpuState(7, 7, 0.0) for address in addresses}
 
     async def ask() -> None:
         devices = asked(states)
@@ -477,6 +479,9 @@ def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatc
     assert "two/1 (llvmpipe): the only one that will do; two/0 (llvmpipe) was chosen before and failed: " in reason
     contexts.append(instance.create_context())  # it is known now
     assert instance.device(contexts[2]).reason == "two/1 (llvmpipe): the only one that will do"
+    doctor = [finding for finding in reach(host.url, TOKEN, None, moderngl.__version__) if "it has" in finding.text]
+    assert [finding.state for finding in doctor] == [State.WARNING, State.OK]
+    assert "no worker can be started: " in doctor[0].text
     with pytest.raises(glremote.DeviceLost, match="requested device index 77"):
         instance.create_context("two", device=0)
     for ctx in contexts:
