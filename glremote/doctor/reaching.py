@@ -376,6 +376,7 @@ def _devices(way: Way) -> Iterator[Finding]:
                 if device.trouble is None:
                     yield ok(text)
                 else:
-                    yield warning(f"{text}: {device.trouble}", f"glremote doctor  # {way.there}, as the user that serves")
+                    mend = f"glremote doctor  # {way.there}, as the user that serves"
+                    yield warning(f"{text}: {device.trouble}", mend)
             if report.draining:
                 yield warning("it goes down, and takes no new sessions")

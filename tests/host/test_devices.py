@@ -36,6 +36,7 @@ from glremote.host.serving import NO_TOKENS, LocalHost, environment
 from glremote.instance import Instance
 from glremote.link.asking import ask
 from glremote.protocol.devices import Device, HostReport, decode
+from glremote.recording.facade import MODERNGL
 from tests.host.test_gateway import BEARER, TOKEN, Client, Host, eventually, start
 from tests.host.test_looking import Page
 from tests.pages import get, metrics
@@ -479,7 +480,7 @@ def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatc
     assert "two/1 (llvmpipe): the only one that will do; two/0 (llvmpipe) was chosen before and failed: " in reason
     contexts.append(instance.create_context())  # it is known now
     assert instance.device(contexts[2]).reason == "two/1 (llvmpipe): the only one that will do"
-    doctor = [finding for finding in reach(host.url, TOKEN, None, moderngl.__version__) if "it has" in finding.text]
+    doctor = [finding for finding in reach(host.url, TOKEN, None, MODERNGL) if "it has" in finding.text]
     assert [finding.state for finding in doctor] == [State.WARNING, State.OK]
     assert "no worker can be started: " in doctor[0].text
     with pytest.raises(glremote.DeviceLost, match="requested device index 77"):
