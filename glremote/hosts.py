@@ -183,8 +183,8 @@ def _host(row: dict[str, Any], folder: Path) -> Host:
     return host
 
 
-def add(path: Path, host: Host) -> bool:
-    """Keep a host in the file, in the place of the one with its URL, if there is one; whether there was.
+def add(path: Path, host: Host) -> Host | None:
+    """Keep a host in the file, in the place of the one with its URL, if there is one, which is given back.
 
     Raises HostsFileError.
     """
@@ -196,7 +196,7 @@ def add(path: Path, host: Host) -> bool:
             raise HostsFileError(f"{path}: {error}") from None
         place = next((number for number, other in enumerate(known) if other.url == host.url), None)
         _put(document, place, {name: getattr(host, name) for name in FIELDS})
-        return place is not None
+        return None if place is None else known[place]
 
 
 def remove(path: Path, name: str) -> Host:
@@ -243,6 +243,8 @@ def _take_out(document: Any, place: int) -> None:
     else:
         (rows[place - 1].value if place else document).body.extend(behind)
     del rows[place]
+    if not rows:
+        del document["host"]  # or it would say host = []
 
 
 def _rows(document: Any) -> Any:

@@ -45,6 +45,9 @@ def test_hosts_are_added_listed_and_removed(file: Path, tmp_path: Path) -> None:
     assert added.stderr == "b:2 is added, without a token\n"
     added = glremote_("hosts", "add", "ws://a:1", "--name", "a", **where, GLREMOTE_TOKEN="secret-2")
     assert added.stderr == "a is replaced\n"
+    added = glremote_("hosts", "add", "ws://a:1", "--name", "b", **where, GLREMOTE_TOKEN="secret-2")
+    assert added.stderr == "b replaces a\n"
+    glremote_("hosts", "add", "ws://a:1", "--name", "a", **where, GLREMOTE_TOKEN="secret-2")
     assert [host.token for host in read(file).hosts] == ["secret-2", None]
     listed = glremote_("hosts", "list", **where)
     assert [line.split() for line in listed.stdout.splitlines()] == [
@@ -109,6 +112,9 @@ def test_ping(filled: Path, served: LocalHost) -> None:
         for what in ("distance ", "up ", "down "):
             assert f"\n  {what}" in done.stdout
         assert done.stdout.count(" MB/s") == 2
+        assert "\n  near " in done.stdout
+    far = glremote_("ping", "served", GLREMOTE_HOSTS=str(filled), GLREMOTE_NEAR="0")  # as where its socket is not there
+    assert (far.returncode, "\n  near " in far.stdout) == (0, False)
     assert "no host answers there" in one_line_behind_its_name(glremote_("ping", "nowhere", GLREMOTE_HOSTS=str(filled)))
     assert "'nobody' is no host" in one_line(glremote_("ping", "nobody", GLREMOTE_HOSTS=str(filled)))
 

@@ -58,7 +58,8 @@ def test_what_is_added_is_read(file: Path) -> None:
 def test_a_host_that_is_there_is_replaced_and_a_name_is_one_s(file: Path) -> None:
     add(file, Host("ws://a:1", "a", "old"))
     add(file, Host("ws://b:1", "b"))
-    assert add(file, Host("ws://a:1", "a", "new"))
+    before = add(file, Host("ws://a:1", "a", "new"))
+    assert before is not None and before.name == "a"
     assert [host.token for host in read(file).hosts] == ["new", None]
     with pytest.raises(HostsFileError, match="a is ws://a:1 already"):
         add(file, Host("ws://c:1", "a"))
@@ -154,6 +155,29 @@ def test_a_link_to_itself_is_said(file: Path) -> None:
     for call in (lambda: read(file), lambda: add(file, Host("ws://a:1"))):
         with pytest.raises(HostsFileError, match="links"):
             call()
+
+
+@pytest.mark.parametrize("text", ["", "host = []\n", 'local = "first"\nhost = []\n', 'host = [{url = "ws://b:1"}]\n'])
+def test_the_last_host_goes_and_another_comes(file: Path, text: str) -> None:
+    written(file, text)
+    for host in (Host("ws://a:1", "a", "secret"), Host("ws://c:1", "c")):
+        for known in read(file).hosts:
+            remove(file, known.name)
+        assert read(file).hosts == ()
+        add(file, host)
+        assert read(file).hosts == (host,)
+    assert read(file).local == ("first" if "first" in text else "last")
+    add(file, Host("ws://b:1", "b"))
+    assert [host.name for host in read(file).hosts] == ["c", "b"]
+
+
+@pytest.mark.parametrize("line", ["host = []", 'host = [{url = "ws://b:1", name = "b"}]'])
+def test_hosts_in_one_line_are_added_to(file: Path, line: str) -> None:
+    written(file, f'{line}  # mine\nlocal = "first"\n')
+    before = read(file).hosts
+    add(file, Host("ws://a:1", "a"))
+    assert read(file).hosts == (*before, Host("ws://a:1", "a"))
+    assert read(file).local == "first"
 
 
 def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:

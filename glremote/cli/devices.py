@@ -35,9 +35,9 @@ def devices(as_json: bool) -> None:
     if as_json:
         print(json.dumps([record.fields() for record in found], indent=1))
         return
-    show(HEAD, [row(record) for record in found])
     if not found:
         raise Failure("there is none: this machine has no device for OpenGL through EGL, and no host is added")
+    show(HEAD, [row(record) for record in found])
 
 
 def row(record: DeviceRecord) -> tuple[str, ...]:

@@ -44,10 +44,11 @@ def add_host(url: str, name: str | None, token_file: Path | None, ca: str | None
         host = Host(url, name or "", read_token(token_file), ca, pin)
         host.check_token()
         _ = host.trust
-        replaced = add(path, host)
+        before = add(path, host)
     except (Error, ValueError) as error:
         raise Failure(str(error)) from None
-    tell(f"{host.name} is {'replaced' if replaced else 'added'}" + ("" if host.token else ", without a token"))
+    done = "is added" if before is None else "is replaced" if before.name == host.name else f"replaces {before.name}"
+    tell(f"{host.name} {done}" + ("" if host.token else ", without a token"))
 
 
 @hosts.command("list")

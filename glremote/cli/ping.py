@@ -12,6 +12,8 @@ from glremote.protocol.errors import Error
 from .options import Failure, check_host, token_for, token_option, trust_options
 
 if TYPE_CHECKING:
+    import moderngl
+
     from glremote.measuring import Measured
 
 PICTURE = 1920 * 1080 * 3
@@ -46,11 +48,20 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
         print(f"  moderngl   {_compared(there.moderngl, MODERNGL)}")
         print(f"  renderer   {device.renderer}, OpenGL {ctx.version_code / 100:.1f}")
         _show(measure(ctx))
-        if there.near is not None:
-            print("  near       this machine's own: contexts pass by the websocket, and share memory with it")
         ctx.release()
+        if _is_near(glremote.create_context(host, token=token, ca=ca, pin=pin)):
+            print("  near       this machine's own: contexts pass by the websocket, and share memory with it")
     except (Error, ValueError) as error:
         raise Failure(str(error)) from None
+
+
+def _is_near(ctx: moderngl.Context) -> bool:
+    """Whether the host let this one in past the websocket, which only trying tells; it is released."""
+    from glremote import device
+
+    near = getattr(device(ctx), "near", False)
+    ctx.release()
+    return bool(near)
 
 
 def _compared(there: str, here: str) -> str:

@@ -30,8 +30,8 @@ ENOUGH = 4096
 SESSIONS = 16
 """That `glremote serve` takes unless told otherwise."""
 IN_SOFTWARE = "everything is drawn in software"
-AGAIN = "once more"
-"""host/probing.py says so of a device that EGL lists twice."""
+AGAIN = ("once more", "nothing draws on it but")
+"""host/probing.py says so of a device that EGL lists twice, and of one that has no driver in EGL."""
 
 
 def examine(machine: Machine) -> list[Section]:
@@ -146,7 +146,7 @@ def about_devices(facts: Facts, explained: bool) -> Iterator[Finding]:
         yield ok(f"EGL's device {device.index} is {named(device)}, with OpenGL {dotted(device.version)}")
     for index, renderer, reason in others:
         what = f" ({renderer})" if renderer else ""
-        again = AGAIN in reason
+        again = any(words in reason for words in AGAIN)
         yield (ok if again else warning)(f"EGL's device {index}{what} is not used: {reason}")
     aside = tuple(f"unset {name}  # it is {facts.machine.environment[name]}" for name in facts.misleading)
     if not devices:

@@ -99,8 +99,8 @@ def reach(url: str, token: str | None, trust: Trust | None, moderngl: str) -> It
         yield from _port(way)
         yield from _tls(way)
         yield from _token(way)
-        yield from _session(way, moderngl)
         yield from _devices(way)
+        yield from _session(way, moderngl)
     except Cannot as failed:
         yield failed.finding
 
@@ -125,7 +125,7 @@ def _way(url: str, token: str | None, trust: Trust | None) -> Way:
 
 def _no_scheme(url: str) -> Finding:
     lines = f"glremote doctor wss://{url}", f"glremote doctor ws://{url}  # without TLS"
-    return missing(f"{url!r} does not say how the host is spoken to", *lines)
+    return missing(f"{url!r} is no host of `glremote hosts`, and does not say how it is spoken to", *lines)
 
 
 # --- name and port
@@ -372,7 +372,7 @@ def _devices(way: Way) -> Iterator[Finding]:
         if answer.status == http.HTTPStatus.OK:
             report = devices.decode(answer.text.encode())
             for device in report.devices:
-                text = f"it has {named(device)}, with {device.sessions} sessions"
+                text = f"it has {named(device)}, with {device.sessions} session{'s' * (device.sessions != 1)}"
                 if device.trouble is None:
                     yield ok(text)
                 else:

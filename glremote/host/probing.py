@@ -39,6 +39,7 @@ QUIET = {
 }  # fmt: skip
 """Variables of the environment in which devices are tried; None: without it."""
 SAME = "it is EGL device {} once more"
+UNDRAWN = "nothing draws on it but the software renderer (EGL device {})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,8 @@ def sort_out(probed: Sequence[Probed], known: Sequence[Gpu], why: str = "") -> F
         if one.why:
             others.append(one)
         elif (same := taken.setdefault(_identity(one), one)) is not one:
-            others.append(dataclasses.replace(one, why=SAME.format(same.index)))
+            why_not = UNDRAWN if one.software and one.pci else SAME
+            others.append(dataclasses.replace(one, why=why_not.format(same.index)))
     numbers = _numbers([one for one in taken.values() if not one.software], known)
     devices = [_device(one, numbers.get(one.index), known) for one in taken.values()]
     devices.sort(key=lambda device: (device.software, device.number or 0))

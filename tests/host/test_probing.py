@@ -73,7 +73,7 @@ MACHINES: dict[str, tuple[list[Probed], list[Gpu], list[Any], dict[int, str]]] =
             nvidia(2, uuid=ONE, cuda=0), nvidia(3, uuid=TWO, cuda=1), mesa(4, LLVMPIPE, egl_extensions=MESA),
         ], KNOWN,
         [(0, 2, f"GPU-{ONE}", AT_3B), (1, 3, f"GPU-{TWO}", AT_5E), (None, 4, None, None)],
-        {0: "it is EGL device 4 once more", 1: "eglInitialize failed"},
+        {0: "nothing draws on it but the software renderer (EGL device 4)", 1: "eglInitialize failed"},
     ),
     "again through Mesa's own driver for it": (
         [mesa(0, "NV190", pci=AT_3B), nvidia(1, uuid=ONE)], KNOWN,

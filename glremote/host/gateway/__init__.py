@@ -117,7 +117,7 @@ class Gateway:
             return
         self.draining = self._warming.stopped = True
         text = f"the host is going down: this session is ended in {seconds:g} s"
-        log.info("going down: no new sessions, and %d have %g s", len(self._sessions), seconds)
+        log.info("going down: no new sessions, and %g s for those that are here (%d)", seconds, len(self._sessions))
         for session in self._sessions.values():
             self._keep(asyncio.create_task(session.tell(text)))
         if self._sessions:
