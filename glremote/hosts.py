@@ -46,6 +46,7 @@ class NoHost(ValueError):
         if known is not None:
             listed = ", ".join(known) or "there is none"
             give = f'give ws://HOST:PORT, wss://HOST:PORT, "local" or the name of a host that is associated ({listed})'
+            give += ', or of a device as in "local/0"'
         perhaps = f"; is {' or '.join(self.meant)} meant?" if self.meant else ""
         super().__init__(f"{text!r} is no host: {give}{perhaps}")
 
@@ -273,6 +274,8 @@ def _take_out(document: Any, place: int) -> None:
     else:
         (rows[place - 1].value if place else document).body.extend(behind)
     del rows[place]
+    if not rows:
+        del document["host"]  # or it would say host = []
 
 
 def _rows(document: Any) -> Any:

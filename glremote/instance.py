@@ -124,7 +124,7 @@ class Instance:
             return
         if ca is not None or pin is not None:
             raise TypeError("a context on this machine has no host whose certificate a ca or a pin is for")
-        if named is None and token is not None and self.hosts:
+        if (named is None or named.anywhere) and token is not None and self.hosts:
             raise TypeError("a token is for a host that is named; give each of several its own with `associate`")
 
     def open(

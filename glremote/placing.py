@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ HOST_VARIABLE = "GLREMOTE_HOST"
 LOCAL_VARIABLE = "GLREMOTE_LOCAL"
 """Overrules `local` of the hosts' file."""
 CALL = "named in the call"
+UUID = re.compile("GPU-[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
 FORGIVEN = 5.0
 """Seconds for which a host that did not answer is not asked again by the choice, if there is another."""
 
@@ -49,6 +51,8 @@ class Named(NamedTuple):
     device: str | None
     """One of its devices; None: any of them."""
     reason: str
+    anywhere: bool = False
+    """The device alone is named, by what no other has, and not its host."""
 
 
 @dataclasses.dataclass
@@ -123,6 +127,8 @@ class Placing:
             host, reason = os.environ.get(HOST_VARIABLE), HOST_VARIABLE
         if not host:
             return None
+        if of_host is None and UUID.fullmatch(host) and not any(known.name == host for known in self.settings.hosts):
+            return Named(None, host, reason, anywhere=True)
         found, suffix = self._resolve(host)
         if suffix is not None and of_host is not None:
             raise ValueError(f"{host!r} and {of_host!r} name two devices")
@@ -160,7 +166,9 @@ class Placing:
         Without `local` it is not on this machine unless that is named.
         """
         plain = wanted == Wanted(version=wanted.version)
-        if named is not None:
+        if named is not None and named.anywhere:
+            wanted, plain = dataclasses.replace(wanted, device=named.device), False
+        elif named is not None:
             if plain and named.device is None:
                 return make(named.host, (), named.reason)
             choice = self._choose_named(named, wanted)
@@ -176,7 +184,8 @@ class Placing:
                 record = choice.records[0]
                 host = next((host for host in self.settings.hosts if host.url == record.url), None)
                 try:
-                    made = make(None if host is None else _credentials(host), choice.records, choice.reason)
+                    reason = choice.reason if named is None else f"{named.reason}; {choice.reason}"
+                    made = make(None if host is None else _credentials(host), choice.records, reason)
                 except CallError:
                     raise
                 except Exception as error:

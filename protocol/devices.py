@@ -101,7 +101,8 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sessions: int
     """That are there now, on all devices."""
     max_sessions: int
-    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin."""
+    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin. One
+    of its own that has lost its connection gives its place to a new one, and so counts as such a place."""
     draining: bool = False
     """It takes no new sessions."""
     devices: tuple[Device, ...] = ()

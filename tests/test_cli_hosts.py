@@ -151,6 +151,8 @@ def test_run_without_a_host_is_on_one_of_the_file_s(file: Path, served: LocalHos
         assert json.loads(done.stdout or "null") == expected, done.stderr
     done = glremote_("run", "render.py", cwd=tmp_path, **where, GLREMOTE_HOST=NOWHERE)
     assert f"{NOWHERE}: no host answers" in one_line(done)
+    done = glremote_("run", "--host", "GPU-12345678", "render.py", cwd=tmp_path, **where)
+    assert "as in NAME/GPU-12345678" in one_line(done)
     done = glremote_("run", "--host", "served/99", "render.py", cwd=tmp_path, **where)
     assert "and not '99'" in done.stderr and "Traceback" not in done.stderr
 

@@ -197,6 +197,44 @@ def test_a_fork_while_another_thread_makes_a_context(tmp_path: Path) -> None:
     assert done.stdout == "b'new' True 0\n0\n", done.stderr
 
 
+FORKS_SOON = """
+import os, threading, time
+import glremote
+from glremote.device import ending
+
+def sockets():
+    found = 0
+    for one in os.listdir("/proc/self/fd"):
+        try:
+            found += os.readlink(f"/proc/self/fd/{one}").startswith("socket:")
+        except OSError:
+            pass  # the folder's own
+    return found
+
+before = sockets()
+made = []
+thread = threading.Thread(target=lambda: made.append(glremote.create_context()))
+thread.start()
+while not ending._beginning:
+    time.sleep(0.001)
+if not (child := os.fork()):
+    print(sockets() - before, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+print(made[0].buffer(b"abc").read())
+"""
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="no fork on this system")
+def test_a_fork_while_a_session_is_greeted(tmp_path: Path) -> None:
+    """The child keeps nothing of it: else the host would not see that the parent has gone."""
+    (tmp_path / "forks.py").write_text(FORKS_SOON)
+    with LocalHost("--warm", "0") as host:
+        done = python("forks.py", cwd=tmp_path, GLREMOTE_HOST=host.url, GLREMOTE_TOKEN=host.token)
+    assert done.stdout == "0\nb'abc'\n", done.stderr
+
+
 LEAVES = """
 import multiprocessing, sys
 import moderngl

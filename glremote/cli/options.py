@@ -95,6 +95,8 @@ def check_host(host: str, file: Path | None, ca: str | None, pin: str | None) ->
     """The host that is named, by its URL or its name, and which of its devices. Says now what would fail later."""
     try:
         found = named(host, file, ca, pin)
+        if found is not None and found.anywhere:
+            raise Failure(f"{host!r} is a device, on whichever host: name one too, as in NAME/{host}")
         if found is None or found.host is None:
             raise Failure(f"{host!r} is this machine, and no host: give ws://HOST:PORT or wss://HOST:PORT")
         _ = found.host.trust

@@ -37,8 +37,8 @@ LEAST_PATIENCE = 0.1
 """... and of those that are left when the process ends, and others have taken that time."""
 _deadline = math.inf
 _open: dict[int, Ends] = {}
-_beginning: set[object] = set()
-"""One for each session that the host knows, and that is not among them yet."""
+_beginning: set[Ends] = set()
+"""Sessions that their hosts know, and that are not among them yet."""
 _over = False
 """The process ends: no session is to begin that nobody would say goodbye for."""
 _forked = "--multiprocessing-fork" not in sys.orig_argv
@@ -48,14 +48,13 @@ _closes = 0
 
 
 @contextlib.contextmanager
-def beginning() -> Iterator[None]:
+def beginning(device: Ends) -> Iterator[None]:
     """While the host greets a session, until it has `begun`: the end of the process waits for that."""
-    one = object()
-    _beginning.add(one)
+    _beginning.add(device)
     try:
         yield
     finally:
-        _beginning.discard(one)
+        _beginning.discard(device)
 
 
 def wait_if_over() -> None:
@@ -79,10 +78,10 @@ def ended(device: Ends) -> None:
 def _after_fork() -> None:
     global _forked, _over
     _forked, _over = True, False
-    _beginning.clear()  # by threads that are not here
-    for device in list(_open.values()):
+    for device in {*_open.values(), *_beginning}:
         device.inherit()
     _open.clear()
+    _beginning.clear()  # by threads that are not here
 
 
 def _close_with_worker() -> None:

@@ -101,7 +101,7 @@ class RemoteDevice:
         self._reconnecting = self._closing = False
         ending.wait_if_over()
         self.road = Road(connector)
-        with ending.beginning():
+        with ending.beginning(self):
             self._greet(software, moderngl, require, allow_near)
             ending.begun(self)
         pump().add(self)

@@ -301,7 +301,12 @@ def _devices(way: Way) -> Generator[Finding, None, devices.HostReport | None]:
         if answer.status == http.HTTPStatus.OK:
             report = devices.decode(answer.text.encode())
             for device in report.devices:
-                yield ok(f"it has {named(device)}; sessions on it: {device.sessions}")
+                text = f"it has {named(device)}; sessions on it: {device.sessions}"
+                if device.trouble is None:
+                    yield ok(text)
+                else:
+                    look = f"glremote doctor  # {way.there}, as the user that serves"
+                    yield warning(f"{text}; {device.trouble}", look)
                 if trouble := report.trouble or device.trouble:
                     log = f"journalctl -u glremote -n 50  # {way.there}: its log says more"
                     yield warning(f"none can begin there now: {shown(trouble)}", log)

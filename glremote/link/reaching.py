@@ -44,6 +44,7 @@ def parsed(url: str) -> WebSocketURI:
         uri = parse_uri(url)
         if not url.isprintable() or " " in url:
             raise ValueError("it has spaces, or characters that cannot be seen")
+        uri.host.encode("idna")  # as the look-up will; UnicodeError is a ValueError
     except (InvalidURI, ValueError) as error:
         raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
     if uri.username is not None or uri.password is not None:  # and so the text does not show them
@@ -115,13 +116,15 @@ def connected(host: str, port: int, timeout: float) -> socket.socket:
             sock = socket.socket(family, kind, protocol)
             sock.settimeout(max(0.01, (deadline - time.monotonic()) / (len(found) - number)))
             sock.connect(address)
-            sock.settimeout(timeout)
+            sock.settimeout(max(0.01, deadline - time.monotonic()))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
-        except OSError as error:
-            trouble = error
+        except BaseException as error:
             if sock is not None:
                 sock.close()
+            if not isinstance(error, OSError):
+                raise
+            trouble = error
     raise trouble
 
 

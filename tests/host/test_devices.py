@@ -27,13 +27,17 @@ from websockets.sync.client import connect as open_websocket
 
 import glremote
 from glremote.device import listing
+from glremote.doctor.finding import State
+from glremote.doctor.reaching import reach
 from glremote.host.gateway.devices import Devices, Served
 from glremote.host.gateway.tokens import Token, TokensFile
-from glremote.host.gpus import State
+from glremote.host.gpus import State as GpuState
 from glremote.host.serving import NO_TOKENS, LocalHost, environment
+from glremote.hosts import Host as Known
 from glremote.instance import Instance
 from glremote.link.asking import ask
 from glremote.protocol.devices import Device, HostReport, decode
+from glremote.recording.facade import MODERNGL
 from tests.host.test_gateway import BEARER, TOKEN, Client, Host, eventually, start
 from tests.host.test_looking import Page
 from tests.pages import get, metrics
@@ -292,6 +296,21 @@ def test_a_token_hears_how_many_sessions_it_may_still_begin(start: Start, tmp_pa
     assert (report(host, anna).sessions, report(host, anna).max_sessions) == (4, 5)
 
 
+def test_a_place_that_a_token_can_have_back_is_told_as_room(start: Start, tmp_path: Path) -> None:
+    """Whoever was killed and comes again is not sent to another host."""
+    file = tmp_path / "tokens.json"
+    anna = TokensFile(file).create("anna", 3)
+    host = start(devices=GPUS, tokens_file=str(file), max_sessions=3, grace=60.0)
+    clients = [host(token=anna), host(token=anna), host()]
+    for client in clients:
+        client.hello()
+    assert (report(host, anna).sessions, report(host, anna).max_sessions) == (3, 3)
+    clients[0].link.close()
+    eventually(lambda: report(host, anna).max_sessions == 4)
+    assert (report(host, anna).sessions, report(host).max_sessions) == (3, 3), "to others there is none"
+    assert host(token=anna).hello()
+
+
 def test_the_log_says_which_device(start: Start) -> None:
     host = start(devices=GPUS)
     clients = [host(), host()]
@@ -305,7 +324,7 @@ def test_the_log_says_which_device(start: Start) -> None:
 # --- how GPUs are now
 
 
-def asked(states: Callable[[Sequence[str]], Mapping[str, State]]) -> Devices:
+def asked(states: Callable[[Sequence[str]], Mapping[str, GpuState]]) -> Devices:
     """The devices of a gateway whose drivers tell this."""
     return Devices([Device(**gpu) for gpu in GPUS], lambda: (), states)  # type: ignore[arg-type]
 
@@ -318,10 +337,10 @@ def told(devices: Devices) -> HostReport:
 def test_drivers_are_asked_once_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
 
-    def states(addresses: Sequence[str]) -> dict[str, State]:
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
         assert threading.current_thread() is not threading.main_thread()
         calls.append(list(addresses))
-        return {addresses[1]: State(1000, 100 * len(calls), 0.5)}
+        return {addresses[1]: GpuState(1000, 100 * len(calls), 0.5)}
 
     devices = asked(states)
     now = time.monotonic()
@@ -338,10 +357,10 @@ def test_a_driver_that_is_stuck_holds_nobody_up() -> None:
     stuck = threading.Event()
     calls: list[float] = []
 
-    def states(addresses: Sequence[str]) -> dict[str, State]:
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
         calls.append(time.monotonic())
         stuck.wait(30)
-        return {address: State(7, 7, 0.0) for address in addresses}
+        return {address: GpuState(7, 7, 0.0) for address in addresses}
 
     async def ask() -> None:
         devices = asked(states)
@@ -423,6 +442,31 @@ def test_programs_that_choose_at_the_same_time_are_on_two_devices(
         ctx.release()
 
 
+def test_a_device_by_its_uuid_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on whichever host has it; here on two."""
+    monkeypatch.setattr(listing, "PATIENCE", 30.0)
+    instance, hosts = Instance(), []
+    for name, uuids in (("a", (ONE,)), ("b", (ONE, TWO))):
+        devices = [
+            {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450, "number": number, "uuid": uuid}
+            for number, uuid in enumerate(uuids)
+        ]
+        hosts.append(start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"]))
+        instance.associate(hosts[-1].url, token=TOKEN, name=name)
+    contexts = [instance.create_context(device=uuid) for uuid in (ONE, ONE, TWO, TWO[:8].lower())]
+    assert [sessions(host) for host in hosts] == [[1], [1, 2]]
+    assert instance.device(contexts[2]).reason == "named in the call; b/1 (llvmpipe): the only one that will do"
+    monkeypatch.setenv("GLREMOTE_HOST", TWO)
+    contexts.append(instance.create_context())
+    assert instance.device(contexts[-1]).reason.startswith("GLREMOTE_HOST; b/1 (llvmpipe)")
+    with pytest.raises(glremote.NoDevice, match="and not 'GPU-3333'"):
+        instance.create_context(device="GPU-3333")
+    with pytest.raises(TypeError, match="a token is for a host that is named"):
+        instance.create_context(device=ONE, token=TOKEN)
+    for ctx in contexts:
+        ctx.release()
+
+
 def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """On one of the two no context can be made: EGL lists no such."""
     monkeypatch.setattr(listing, "PATIENCE", 30.0)
@@ -437,6 +481,9 @@ def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatc
     assert "two/1 (llvmpipe): the only one that will do; two/0 (llvmpipe) was chosen before and failed: " in reason
     contexts.append(instance.create_context())  # it is known now
     assert instance.device(contexts[2]).reason == "two/1 (llvmpipe): the only one that will do"
+    doctor = [finding for finding in reach(Known(host.url, token=TOKEN), None, MODERNGL) if "it has" in finding.text]
+    assert [finding.state for finding in doctor] == [State.WARNING, State.OK]
+    assert "no worker can be started: " in doctor[0].text
     with pytest.raises(glremote.DeviceLost, match="requested device index 77"):
         instance.create_context("two", device=0)
     for ctx in contexts:

@@ -216,9 +216,9 @@ class Gateway:
         """Of the devices, to one who may begin a session."""
         token = connection.token
         assert token is not None
-        theirs = len(self._sessions_of(token))
-        most, trouble = self.options.max_sessions, self.trouble()
-        report = await self.devices.report(token, theirs, most, self.draining, trouble)
+        theirs, most, trouble = self._sessions_of(token), self.options.max_sessions, self.trouble()
+        away = sum(session.connection is None for session in theirs)
+        report = await self.devices.report(token, len(theirs), most, self.draining, trouble, away)
         answer = _answer(connection, Page(http.HTTPStatus.OK, report.decode(), "application/json"))
         if PACKING in ",".join(request.headers.get_all("Accept-Encoding")).lower():
             answer.body = pack(report)

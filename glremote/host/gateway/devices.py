@@ -134,13 +134,17 @@ class Devices:
         return Device(**fields | state._asdict() | {"sessions": self.on(served), "trouble": trouble})
 
     async def report(
-        self, token: Token, theirs: int, most: int, draining: bool, trouble: str | None = None
+        self, token: Token, theirs: int, most: int, draining: bool, trouble: str | None = None, away: int = 0
     ) -> bytes:
-        """For whoever has this token, and so many sessions now; the host may have `most`. `trouble` is all devices'."""
+        """For whoever has this token, and so many sessions now; the host may have `most`. `trouble` is all devices'.
+
+        Of theirs some are `away`, and give their places to new ones.
+        """
         await self.refresh()
         sessions = sum(1 for _ in self._sessions())
         if token.max_sessions is not None:
             most = min(most, sessions + max(0, token.max_sessions - theirs))
+        most = max(most, sessions + away)
         moderngl = ""
         with contextlib.suppress(metadata.PackageNotFoundError):
             moderngl = metadata.version("moderngl")
