@@ -225,7 +225,7 @@ def _rows(document: Any) -> Any:
         tables = tomlkit.aot()
         for row in rows or ():
             table = tomlkit.table()
-            table.update(row)
+            table.update(row.unwrap())
             tables.append(table)
         document.pop("host", None)
         document["host"] = tables  # behind what belongs to no host
@@ -242,7 +242,8 @@ def _changing(path: Path) -> Iterator[Any]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(path.with_name(path.name + ".lock")):
             read(path)
-            document = tomlkit.parse(_text(path))
+            text = _text(path)
+            document = tomlkit.parse(text + "\n" * (text[-1:] not in ("", "\n")))  # or its last goes on
             yield document
             _replace(path, tomlkit.dumps(document))
     except OSError as error:
