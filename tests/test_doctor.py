@@ -58,6 +58,11 @@ LLVMPIPE = Device(name="llvmpipe", renderer="llvmpipe (LLVM 15.0.6)", version=45
 H200 = Device(
     name="NVIDIA H200", renderer="NVIDIA H200/PCIe/SSE2", version=460, number=0, pci="0000:3b:00.0", memory=141 << 30
 )
+SECTIONS = "contrib, non-free and non-free-firmware"
+DRIVER = (
+    "sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd"
+    f"  # apt's sources must have {SECTIONS}"
+)
 GIVE = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=graphics,utility,compute ..."
 
 
@@ -192,7 +197,7 @@ def test_a_pod_for_compute_alone(root: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "line"),
     [
-        (DEBIAN, "apt-get install -y nvidia-egl-icd"),
+        (DEBIAN, f"apt-get install -y nvidia-egl-icd  # apt's sources must have {SECTIONS}"),
         (UBUNTU, "apt-get install -y libnvidia-gl-580"),
         (FEDORA, "dnf install -y xorg-x11-drv-nvidia-libs"),
     ],
@@ -237,7 +242,7 @@ def test_the_line_that_writes_an_icd_file_does(root: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says", "mend"),
     [
-        ({}, "driver is not installed", ("sudo apt-get install -y nvidia-driver nvidia-egl-icd", "sudo reboot")),
+        ({}, "driver is not installed", (DRIVER, "sudo reboot")),
         (GRAPHICS, "its kernel module is not loaded for the GPU at 0000:3b:00.0", ("sudo modprobe nvidia",)),
     ],
 )
@@ -246,6 +251,25 @@ def test_no_kernel_module(root: Path, files: dict[str, str], says: str, mend: tu
     found = Stand(root, DEBIAN, GLVND, MESA, on_the_bus, files).one(State.MISSING)
     assert says in found[0]
     assert found[1] == mend
+
+
+@pytest.mark.parametrize(
+    ("system", "mend"),
+    [
+        (DEBIAN, ("apt-get install -y linux-headers-$(uname -r)", "dkms autoinstall")),
+        (FEDORA, ("dnf install -y kernel-devel-$(uname -r)", "akmods --force")),
+    ],
+)
+def test_a_kernel_module_that_was_not_built(root: Path, system: dict[str, str], mend: tuple[str, ...]) -> None:
+    """As where the kernel's headers were not there, or not those of the kernel that runs now."""
+    on_the_bus = {path: text for path, text in MODULE.items() if path.startswith("/sys")}
+    modules = "/lib/modules/6.12.1-amd64/modules.dep"
+    others = {"/proc/sys/kernel/osrelease": "6.12.1-amd64\n", modules: "kernel/drivers/net/virtio_net.ko.xz:\n"}
+    found = Stand(root, system, GLVND, MESA, on_the_bus, GRAPHICS, others).one(State.MISSING)
+    assert "was not built for this kernel (6.12.1-amd64)" in found[0]
+    assert found[1] == tuple(f"sudo {line}" for line in (*mend, "modprobe nvidia"))
+    built = others | {modules: "updates/dkms/nvidia-current.ko.xz:\n"}
+    assert "is not loaded" in Stand(root, system, GLVND, MESA, on_the_bus, GRAPHICS, built).one(State.MISSING)[0]
 
 
 def test_no_devices_of_nvidia_s(root: Path) -> None:
@@ -362,6 +386,8 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
     assert "glremote serve --print-unit" in warned[1].mend[0]
     assert warned[2].text.startswith("256 descriptors are few")
     assert warned[2].mend == ("ulimit -n 4096",)
+    within = Stand(root, DOCKER, **given).of(State.WARNING)
+    assert [finding.mend for finding in within if finding.text == loose] == [()]
 
 
 def test_a_device_that_is_not_used(root: Path) -> None:

@@ -10,6 +10,7 @@ import shlex
 from .facts import CAPABILITIES, NVIDIA_EGL, Facts
 
 GLVND, MESA, NVIDIA_LIBRARIES, NVIDIA_DRIVER = "glvnd", "mesa", "nvidia's graphics libraries", "nvidia's driver"
+HEADERS = "the kernel's headers"
 INSTALL = {
     "apt-get": "apt-get install -y", "dnf": "dnf install -y", "pacman": "pacman -S --noconfirm",
     "zypper": "zypper install -y", "apk": "apk add",
@@ -33,10 +34,17 @@ PACKAGES = {
         "apt-get": "nvidia-egl-icd", "dnf": "nvidia-driver-libs", "pacman": "nvidia-utils", "zypper": "nvidia-gl-G06",
     },
     NVIDIA_DRIVER: {
-        "apt-get": "nvidia-driver nvidia-egl-icd", "dnf": "nvidia-driver nvidia-driver-libs",
+        "apt-get": "linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd",
+        "dnf": "nvidia-driver nvidia-driver-libs",
         "pacman": "nvidia nvidia-utils", "zypper": "nvidia-driver-G06-kmp-default nvidia-gl-G06",
     },
+    HEADERS: {
+        "apt-get": "linux-headers-$(uname -r)", "dnf": "kernel-devel-$(uname -r)", "pacman": "linux-headers",
+        "zypper": "kernel-default-devel",
+    },
 }  # fmt: skip
+SECTIONS = "contrib, non-free and non-free-firmware"
+"""Of Debian, in which NVIDIA's driver and what it needs are."""
 ICD_FILE = "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
 ICD = '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s"}}'
 GRAPHICS = f"{CAPABILITIES}=graphics,utility,compute"
@@ -53,7 +61,15 @@ def install(facts: Facts, what: str, again: bool = False) -> str:
     if not packages:
         return f"install what Debian calls: {PACKAGES[what]['apt-get']}"
     line = AGAIN.get(tool, INSTALL[tool]) if again else INSTALL[tool]
-    return as_root(facts, f"{line} {packages}")
+    line = as_root(facts, f"{line} {packages}")
+    from_elsewhere = what in (NVIDIA_LIBRARIES, NVIDIA_DRIVER) and facts.release.get("ID") == "debian"
+    return f"{line}  # apt's sources must have {SECTIONS}" if from_elsewhere else line
+
+
+def build_module(facts: Facts) -> tuple[str, ...]:
+    """How NVIDIA's kernel module is built for the kernel that runs, where the driver is installed, and loaded."""
+    builds = "akmods --force" if facts.release.get("ID") == "fedora" else "dkms autoinstall"
+    return install(facts, HEADERS), as_root(facts, builds), as_root(facts, "modprobe nvidia")
 
 
 def _tool(facts: Facts) -> str:
