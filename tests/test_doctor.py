@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -65,6 +66,7 @@ LLVMPIPE = Device(name="llvmpipe", renderer="llvmpipe (LLVM 15.0.6)", version=45
 H200 = Device(
     name="NVIDIA H200", renderer="NVIDIA H200/PCIe/SSE2", version=460, number=0, pci="0000:3b:00.0", memory=141 << 30
 )
+DRIVER = "sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd"
 GIVE = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=graphics,utility,compute ..."
 
 
@@ -233,17 +235,21 @@ def test_a_driver_of_nvidia_s_own_installer(root: Path) -> None:
     assert mend[0].startswith("sudo sh NVIDIA-Linux-") and f"-{VERSION}.run --no-kernel-modules  # " in mend[0]
 
 
-def test_debian_s_sources_that_have_no_driver(root: Path) -> None:
-    files = (DEBIAN, GLVND, MESA, MODULE, COMPUTE)
-    trixie = {"/etc/os-release": "ID=debian\nVERSION_CODENAME=trixie\n"}
-    sources = {"/etc/apt/sources.list.d/debian.sources": "Components: main non-free-firmware\n"}
-    mend = Stand(root, *files, trixie, sources, user=User(0, "root")).one(State.MISSING)[1]
-    add = "echo 'deb http://deb.debian.org/debian trixie contrib non-free non-free-firmware'"
-    assert mend[0] == f"{add} > /etc/apt/sources.list.d/non-free.list && apt-get update"
-    assert mend[1] == "apt-get install -y nvidia-egl-icd"
-    sources = {"/etc/apt/sources.list.d/debian.sources": "Components: main contrib non-free\n"}
-    mend = Stand(root, trixie, sources, user=User(0, "root")).one(State.MISSING)[1]
-    assert mend == ("apt-get install -y nvidia-egl-icd",)
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("sources.list.d/debian.sources", "Components: main\nA: b\n", "Components: main contrib non-free\nA: b\n"),
+        ("sources.list", "deb http://a trixie main\n# x\n", "deb http://a trixie main contrib non-free\n# x\n"),
+    ],
+)
+def test_debian_s_sources_that_have_no_driver(root: Path, name: str, before: str, after: str) -> None:
+    """The line is run here too, upon the file that stands in."""
+    file, stand = f"/etc/apt/{name}", (DEBIAN, GLVND, MESA, MODULE, COMPUTE, {f"/etc/apt/{name}": before})
+    first, update, install = Stand(root, *stand, user=User(0, "root")).one(State.MISSING)[1]
+    assert (update, install) == ("apt-get update", "apt-get install -y nvidia-egl-icd")
+    subprocess.run(first.replace(file, shlex.quote(f"{root}{file}")), shell=True, check=True)
+    assert (root / file.lstrip("/")).read_text() == after
+    assert Stand(root, user=User(0, "root")).one(State.MISSING)[1] == (install,)
 
 
 def test_debian_s_driver_lies_behind_links(root: Path) -> None:
@@ -291,7 +297,7 @@ def test_the_line_that_writes_an_icd_file_does(root: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says", "mend"),
     [
-        ({}, "driver is not installed", ("sudo apt-get install -y nvidia-driver nvidia-egl-icd", "sudo reboot")),
+        ({}, "driver is not installed", (DRIVER, "sudo reboot")),
         (GRAPHICS, "its kernel module is not loaded for the GPU at 0000:3b:00.0", ("sudo modprobe nvidia",)),
     ],
 )
@@ -300,6 +306,25 @@ def test_no_kernel_module(root: Path, files: dict[str, str], says: str, mend: tu
     found = Stand(root, DEBIAN, GLVND, MESA, on_the_bus, files).one(State.MISSING)
     assert says in found[0]
     assert found[1] == mend
+
+
+@pytest.mark.parametrize(
+    ("system", "mend"),
+    [
+        (DEBIAN, ("apt-get install -y linux-headers-$(uname -r)", "dkms autoinstall")),
+        (FEDORA, ("dnf install -y kernel-devel-$(uname -r)", "akmods --force")),
+    ],
+)
+def test_a_kernel_module_that_was_not_built(root: Path, system: dict[str, str], mend: tuple[str, ...]) -> None:
+    """As where the kernel's headers were not there, or not those of the kernel that runs now."""
+    on_the_bus = {path: text for path, text in MODULE.items() if path.startswith("/sys")}
+    modules = "/lib/modules/6.12.1-amd64/modules.dep"
+    others = {"/proc/sys/kernel/osrelease": "6.12.1-amd64\n", modules: "kernel/drivers/net/virtio_net.ko.xz:\n"}
+    found = Stand(root, system, GLVND, MESA, on_the_bus, GRAPHICS, others).one(State.MISSING)
+    assert "was not built for this kernel (6.12.1-amd64)" in found[0]
+    assert found[1] == tuple(f"sudo {line}" for line in (*mend, "modprobe nvidia"))
+    built = others | {modules: "updates/dkms/nvidia-current.ko.xz:\n"}
+    assert "is not loaded" in Stand(root, system, GLVND, MESA, on_the_bus, GRAPHICS, built).one(State.MISSING)[0]
 
 
 def test_no_devices_of_nvidia_s(root: Path) -> None:
@@ -510,6 +535,8 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
     assert [finding.mend for finding in there if finding.text == loose] == [()]  # where there is no systemd
     assert warned[2].text.startswith("256 descriptors are few")
     assert warned[2].mend == ("ulimit -n 4096",)
+    within = Stand(root, DOCKER, **given).of(State.WARNING)
+    assert [finding.mend for finding in within if finding.text == loose] == [()]
 
 
 def test_a_device_that_is_not_used(root: Path) -> None:

@@ -209,6 +209,17 @@ class Facts:
         return found[1] if found else "of unknown version"
 
     @cached_property
+    def kernel(self) -> str:
+        """Its version, as modules are built for it."""
+        return (self.machine.text("/proc/sys/kernel/osrelease") or "").strip()
+
+    @property
+    def nvidia_is_built(self) -> bool | None:
+        """Whether there is a module of NVIDIA's for this kernel; None where that cannot be told."""
+        modules = self.machine.text(f"/lib/modules/{self.kernel}/modules.dep")
+        return None if modules is None else re.search(r"/nvidia[^/]*\.ko", modules) is not None
+
+    @cached_property
     def nvidia_libraries(self) -> dict[str, tuple[str, ...]]:
         """The versions in which each of NVIDIA_GRAPHICS is there."""
         found = {}

@@ -46,6 +46,9 @@ def _no_module(facts: Facts) -> Finding:
         text = f"the GPU of NVIDIA's{where} is Mesa's (nouveau's), which is slow and may do without OpenGL 4.3"
         return warning(text, *mending.install(facts, NVIDIA_DRIVER), mending.as_root(facts, "reboot"))
     if any(facts.nvidia_libraries.values()):
+        if facts.nvidia_is_built is False:
+            text = f"NVIDIA's driver is installed, and its kernel module was not built for this kernel ({facts.kernel})"
+            return missing(text, *mending.build_module(facts))
         text = f"NVIDIA's driver is installed, and its kernel module is not loaded for the GPU{where}"
         return missing(text, mending.as_root(facts, "modprobe nvidia"))
     text = f"there is a GPU of NVIDIA's{where}, and NVIDIA's driver is not installed"
