@@ -188,7 +188,7 @@ def add(path: Path, host: Host) -> Host | None:
             with_host(known, host)
         except ValueError as error:
             raise HostsFileError(f"{path}: {error}") from None
-        if not document:
+        if HEAD not in document.as_string() and not document:
             document.add(tomlkit.comment(HEAD))
             document.add(tomlkit.nl())
         row = tomlkit.table()
