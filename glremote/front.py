@@ -47,8 +47,9 @@ def create_context(
     `host` is "ws://HOST:PORT" or "wss://HOST:PORT", the name of an associated host, or "local" for moderngl's own
     context here. `device` is a host's name or URL too, or with one of its devices: "HOST/0" or "HOST:0" by its number,
     "HOST/GPU-..." by its UUID (the first eight letters will do), "HOST/0000:3b:00.0" by its PCI address,
-    "HOST/software"; "local/0" is this machine's; or it is a record of `instance().devices()`. Beside a `host` it is
-    the number, UUID or address alone. What was named is never left for another.
+    "HOST/software"; "local/0" is this machine's; a UUID needs no host's name; or it is a record of
+    `instance().devices()`. Beside a `host` it is the number, UUID or address alone. What was named is never left for
+    another.
 
     Where neither names anything it is the environment's GLREMOTE_HOST, which may say all that `device` may. Else, where
     hosts are associated (see `instance`), of the devices that will do the least busy, else the nearest; this machine's

@@ -16,9 +16,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,11 +28,42 @@ from .protocol.errors import HostsFileError, LinkError
 VARIABLE = "GLREMOTE_HOSTS"
 """The environment variable that names the file; where it is set and empty there is none."""
 TOKEN_VARIABLE = "GLREMOTE_TOKEN"
+PORT = 8765
+"""At which `glremote serve` listens unless told otherwise."""
 LOCAL = "local"
 """This machine, where a host's name may stand."""
 FIELDS = ("name", "url", "token", "ca", "pin")
 ORDERS = ("last", "first")
 HEAD = "glremote's hosts, which `glremote hosts` changes too: README.md"
+
+
+class NoHost(ValueError):
+    """A text that names no host, and what was meant by it perhaps: the name of one that is known, or addresses."""
+
+    def __init__(self, text: str, known: Sequence[str] | None = None) -> None:
+        self.meant = _meant(text, known or ())
+        give = "give ws://HOST:PORT or wss://HOST:PORT"
+        if known is not None:
+            listed = ", ".join(known) or "there is none"
+            give = f'give ws://HOST:PORT, wss://HOST:PORT, "local" or the name of a host that is associated ({listed})'
+            give += ', or of a device as in "local/0"'
+        perhaps = f"; is {' or '.join(self.meant)} meant?" if self.meant else ""
+        super().__init__(f"{text!r} is no host: {give}{perhaps}")
+
+
+def _meant(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    import difflib
+
+    names = {name.lower(): name for name in known}
+    if near := difflib.get_close_matches(text.partition("/")[0].lower(), names, 1, 0.7):
+        return (names[near[0]],)
+    found = re.fullmatch(r"(?:(wss?|https?):/*)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?(/[^\s@]*)?", text, re.IGNORECASE)
+    if found is None:
+        return ()
+    scheme, host, port, path = (part or "" for part in found.groups())
+    if scheme:
+        return (f"{'wss' if scheme.lower() in ('wss', 'https') else 'ws'}://{host}{port}{path}",)
+    return tuple(f"{scheme}://{host}{port or f':{PORT}'}{path}" for scheme in ("wss", "ws"))
 
 
 @dataclass(frozen=True)
@@ -50,21 +80,26 @@ class Host:
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url.startswith(("ws://", "wss://")):
-            raise ValueError(f"{self.url!r} is no host: give ws://HOST:PORT or wss://HOST:PORT")
+            raise NoHost(str(self.url))
         uri = parsed(self.url)
         object.__setattr__(self, "url", self.url.rstrip("/"))
         place = f"[{uri.host}]:{uri.port}" if ":" in uri.host else f"{uri.host}:{uri.port}"
         if self.name in ("", place):
             object.__setattr__(self, "name", place)
-        elif not re.fullmatch(r"[^\s/:]{1,64}", self.name) or not self.name.isprintable() or self.name == LOCAL:
-            raise ValueError(f"{self.name!r} is no name for a host: without spaces, / and :, and not {LOCAL!r}")
+        elif not re.fullmatch(r"[^\s/:-][^\s/:]{0,63}", self.name) or not self.name.isprintable() or self.name == LOCAL:
+            how = f"without spaces, / and :, not with - first, and not {LOCAL!r}"
+            raise ValueError(f"{self.name!r} is no name for a host: {how}")
         if self.ca is not None:
             object.__setattr__(self, "ca", os.path.abspath(self.ca))
 
-    @cached_property
+    @property
     def trust(self) -> Trust | None:
         """What its certificate is held against; None for ws://. Raises ValueError."""
-        return Trust.chosen(self.url, self.ca, self.pin)
+        kept = self.__dict__  # cached_property has a lock in Python 3.11: of all hosts, and a fork may inherit it held
+        if "kept_trust" not in kept:
+            kept["kept_trust"] = Trust.chosen(self.url, self.ca, self.pin)
+        trust: Trust | None = kept["kept_trust"]
+        return trust
 
     @property
     def current_token(self) -> str | None:
@@ -94,7 +129,7 @@ def default_file() -> Path | None:
     """The file, where none is named: GLREMOTE_HOSTS's, else one in the user's folder for settings."""
     named = os.environ.get(VARIABLE)
     if named is not None:
-        return Path(named) if named else None
+        return Path(os.path.expanduser(named)) if named else None
     import platformdirs
 
     return platformdirs.user_config_path("glremote", appauthor=False) / "hosts.toml"
@@ -127,10 +162,12 @@ def read(path: Path | None) -> Settings:
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            text, mode = file.read().decode(), os.fstat(file.fileno()).st_mode
-    except FileNotFoundError:
+            text, mode = file.read().decode("utf-8-sig"), os.fstat(file.fileno()).st_mode  # Windows' editors sign it
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, PermissionError) and not os.path.lexists(path):
+            return ""  # the folder is another user's, as where a service has its HOME from whoever began it
         raise HostsFileError(f"the hosts in {path} cannot be read: {error}") from None
     if os.name == "posix":
         if mode & 0o022:
@@ -168,8 +205,10 @@ def _host(row: dict[str, Any], folder: Path) -> Host:
         raise ValueError(f"{', '.join(wrong)} is a text in quotes")
     if "url" not in row:
         raise ValueError("it has no url")
-    if ca := row.get("ca"):
-        row = row | {"ca": str(folder / ca)}
+    if empty := [name for name in ("ca", "pin") if row.get(name) == ""]:
+        raise ValueError(f"{', '.join(empty)} is empty")
+    if "ca" in row:
+        row = row | {"ca": str(folder / row["ca"])}
     host = Host(**row)
     host.check_token()
     return host
@@ -180,26 +219,15 @@ def add(path: Path, host: Host) -> Host | None:
 
     Raises HostsFileError.
     """
-    import tomlkit
-
     with _changing(path) as document:
         known = read(path).hosts
         try:
             with_host(known, host)
         except ValueError as error:
             raise HostsFileError(f"{path}: {error}") from None
-        if HEAD not in document.as_string() and not document:
-            document.add(tomlkit.comment(HEAD))
-            document.add(tomlkit.nl())
-        row = tomlkit.table()
-        row.update({name: value for name in FIELDS if (value := getattr(host, name)) is not None})
-        rows = _rows(document)
-        for number, other in enumerate(known):
-            if other.url == host.url:
-                rows[number] = row
-                return other
-        rows.append(row)
-        return None
+        place = next((number for number, other in enumerate(known) if other.url == host.url), None)
+        _put(document, place, {name: getattr(host, name) for name in FIELDS})
+        return None if place is None else known[place]
 
 
 def remove(path: Path, name: str) -> Host:
@@ -207,29 +235,70 @@ def remove(path: Path, name: str) -> Host:
     with _changing(path) as document:
         for number, host in enumerate(read(path).hosts):
             if host.answers_to(name):
-                rows = _rows(document)
-                del rows[number]
-                if not rows:  # which TOML could only say in another way
-                    del document["host"]
+                _take_out(document, number)
                 return host
         raise HostsFileError(f"there is no host {name} in {path}; `glremote hosts list` shows them")
 
 
-def _rows(document: Any) -> Any:
-    """The hosts of a document, each a table below its [[host]]; in one line, `host = [...]`, none could be added."""
-    import tomlkit
-    from tomlkit.items import AoT
+# --- changing tomlkit's document; what a person wrote between two hosts is to it the end of the first
 
-    rows = document.get("host")
-    if not isinstance(rows, AoT):
+
+def _put(document: Any, place: int | None, fields: dict[str, str | None]) -> None:
+    """Into the row at a place; None: into one more, behind all."""
+    import tomlkit
+
+    if not document and HEAD not in document.as_string():
+        document.add(tomlkit.comment(HEAD))
+        document.add(tomlkit.nl())
+    rows = _rows(document)
+    if place is None:
+        if rows and not rows[-1].as_string().endswith("\n\n"):
+            rows[-1].add(tomlkit.nl())
+        rows.append(tomlkit.table())
+    row = rows[-1 if place is None else place]
+    behind = _behind(row)
+    for name, value in fields.items():
+        if value is None:
+            row.pop(name, None)
+        else:
+            row[name] = value
+    row.value.body.extend(behind)
+
+
+def _take_out(document: Any, place: int) -> None:
+    rows = _rows(document)
+    behind = _behind(rows[place])
+    text = "".join(item.as_string() for _, item in behind)
+    if place + 1 < len(rows):
+        rows[place + 1].trivia.indent = text.lstrip("\n") + rows[place + 1].trivia.indent
+    else:
+        (rows[place - 1].value if place else document).body.extend(behind)
+    del rows[place]
+    if not rows:
+        del document["host"]  # or it would say host = []
+
+
+def _rows(document: Any) -> Any:
+    """The tables of the hosts, also where somebody wrote them in one line."""
+    import tomlkit
+
+    rows = document.get("host", [])
+    if not isinstance(rows, tomlkit.items.AoT):
         tables = tomlkit.aot()
-        for row in rows or ():
-            table = tomlkit.table()
-            table.update(row.unwrap())
-            tables.append(table)
+        for fields in rows:
+            tables.append(tomlkit.item(dict(fields)))
         document.pop("host", None)
-        document["host"] = tables  # behind what belongs to no host
+        document.add("host", tables)
     return document["host"]
+
+
+def _behind(row: Any) -> list[Any]:
+    """Take from a table what is behind its last field."""
+    body: list[Any] = row.value.body
+    taken: list[Any] = []
+    while body and body[-1][0] is None:
+        taken.insert(0, body.pop())
+    return taken
 
 
 @contextlib.contextmanager
@@ -238,12 +307,12 @@ def _changing(path: Path) -> Iterator[Any]:
     import tomlkit
 
     try:
-        path = path.resolve()  # a link to it stays one
+        path = Path(os.path.realpath(path))  # a link to it stays one
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(path.with_name(path.name + ".lock")):
             read(path)
             text = _text(path)
-            document = tomlkit.parse(text + "\n" * (text[-1:] not in ("", "\n")))  # or its last goes on
+            document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
             yield document
             _replace(path, tomlkit.dumps(document))
     except OSError as error:
@@ -267,7 +336,8 @@ def _alone(beside: Path) -> Iterator[None]:
 def _replace(path: Path, text: str) -> None:
     new = path.with_name(path.name + ".new")  # ours alone: we hold the lock
     new.unlink(missing_ok=True)
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with open(os.open(new, flags, 0o600), "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

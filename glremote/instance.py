@@ -11,11 +11,12 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import moderngl
 
+from . import packages
 from .device.choosing import DeviceRecord, Wanted
 from .device.devices import LocalDevice
 from .device.remote import RemoteDevice
@@ -29,8 +30,6 @@ from .recording.context import Context
 from .recording.facade import MODERNGL, facade
 from .version import VERSION
 
-INSTALL = "on Debian or Ubuntu install a driver with `apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
-
 
 class Instance:
     """Makes contexts, each local or remote for life, and says where they are. Use `glremote.instance()`."""
@@ -38,6 +37,10 @@ class Instance:
     def __init__(self) -> None:
         self._devices: weakref.WeakKeyDictionary[moderngl.Context, LocalDevice] = weakref.WeakKeyDictionary()
         self._placing = Placing()
+
+    def inherit(self) -> None:
+        """In a forked child: what is known of hosts stays."""
+        self._placing.inherit()
 
     # --- hosts and their devices
 
@@ -97,8 +100,9 @@ class Instance:
         names = (extensions,) if isinstance(extensions, str) else tuple(extensions)
         wanted = Wanted(require or 0, names, read_bytes(memory), software)
 
-        def make(on: Host | None, record: DeviceRecord | None, reason: str) -> moderngl.Context:
+        def make(on: Host | None, records: Sequence[DeviceRecord], reason: str) -> moderngl.Context:
             if on is None:
+                record = records[0] if records else None
                 index = record.index if record is not None and device_index is None else device_index
                 return self._local(require, index, reason, settings, record)
             if settings:
@@ -109,7 +113,7 @@ class Instance:
                     'device="HOST/0"'
                 )
             least = 330 if require is None else require
-            return self._facade(self._open(on, record, reason, least, near), least)
+            return self._facade(self._open(on, records, reason, least, near), least)
 
         return self._placing.place(named, wanted, make)
 
@@ -120,7 +124,7 @@ class Instance:
             return
         if ca is not None or pin is not None:
             raise TypeError("a context on this machine has no host whose certificate a ca or a pin is for")
-        if named is None and token is not None and self.hosts:
+        if (named is None or named.anywhere) and token is not None and self.hosts:
             raise TypeError("a token is for a host that is named; give each of several its own with `associate`")
 
     def open(
@@ -138,24 +142,28 @@ class Instance:
         if named is not None and named.host is None:
             raise ValueError(f"{host!r} is no host, but this machine")
 
-        def make(on: Host | None, record: DeviceRecord | None, chosen: str) -> RemoteDevice:
+        def make(on: Host | None, records: Sequence[DeviceRecord], chosen: str) -> RemoteDevice:
             assert on is not None
-            return self._open(on, record, chosen if named is None else reason, require, near)
+            return self._open(on, records, chosen if named is None else reason, require, near)
 
         return self._placing.place(named, Wanted(require), make, local=False)
 
     def _open(
-        self, host: Host, record: DeviceRecord | None, reason: str, require: int, near: bool = True
+        self, host: Host, records: Sequence[DeviceRecord], reason: str, require: int, near: bool = True
     ) -> RemoteDevice:
+        handles = [record.handle for record in records if record.handle is not None]
         connector = functools.partial(
             websocket.connect,
             host.url,
             host.current_token,
             trust=host.trust,
-            device=None if record is None else record.handle,
+            device=",".join(handles) or None,
         )
         device = RemoteDevice(connector, host.url, reason, VERSION, MODERNGL, require, near)
-        device.listed = record
+        if records:
+            device.listed = next((record for record in records if record.header == device.place), records[0])
+            if device.listed is not records[0]:
+                device.reason += f"; of those that are alike its host took {device.listed.title}"
         return device
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:
@@ -199,7 +207,7 @@ class Instance:
                 raise
             raise HostError(  # glcontext's, where it finds no driver
                 f"no OpenGL through EGL on this machine ({error}): name a host with create_context(\"ws://...\") or "
-                f"GLREMOTE_HOST, or {INSTALL}"
+                f"GLREMOTE_HOST, or {packages.advice()}"
             ) from error
         renderer = ctx.info["GL_RENDERER"]
         self._devices[ctx] = LocalDevice(renderer, reason, listed=record)
@@ -234,3 +242,15 @@ def instance() -> Instance:
         if _instance is None:
             _instance = Instance()
         return _instance
+
+
+def _after_fork() -> None:
+    """In the child: a thread that is not there may have held a lock."""
+    global _lock
+    _lock = threading.Lock()
+    if _instance is not None:
+        _instance.inherit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

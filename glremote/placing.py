@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +20,10 @@ from typing import NamedTuple, TypeVar
 from . import hosts as hosts_file
 from .device import listing
 from .device.choosing import Choice, DeviceRecord, Wanted, choose
-from .hosts import LOCAL, TOKEN_VARIABLE, Host, Settings
+from .hosts import LOCAL, TOKEN_VARIABLE, Host, NoHost, Settings
 from .link.asking import ask
 from .link.tls import CA_VARIABLE, PIN_VARIABLE
-from .protocol.errors import CallError, Error, NoDevice
+from .protocol.errors import CallError, DeviceLost, Error, LinkError, NoDevice, ProtocolError
 
 log = logging.getLogger("glremote")
 
@@ -30,6 +31,7 @@ HOST_VARIABLE = "GLREMOTE_HOST"
 LOCAL_VARIABLE = "GLREMOTE_LOCAL"
 """Overrules `local` of the hosts' file."""
 CALL = "named in the call"
+UUID = re.compile("GPU-[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
 FORGIVEN = 5.0
 """Seconds for which a host that did not answer is not asked again by the choice, if there is another."""
 
@@ -37,8 +39,8 @@ FORGOTTEN = 10.0
 """Seconds after which a context that was made is among what its host tells, for whoever makes another meanwhile."""
 
 T = TypeVar("T")
-Make = Callable[[Host | None, DeviceRecord | None, str], T]
-"""Makes a context on a host, or here; on a device, or on any that is there; for a reason."""
+Make = Callable[[Host | None, Sequence[DeviceRecord], str], T]
+"""Makes a context on a host, or here; on one of some devices, or on any that is there; for a reason."""
 
 
 class Named(NamedTuple):
@@ -49,13 +51,15 @@ class Named(NamedTuple):
     device: str | None
     """One of its devices; None: any of them."""
     reason: str
+    anywhere: bool = False
+    """The device alone is named, by what no other has, and not its host."""
 
 
 @dataclasses.dataclass
 class _Promise:
     """A context that this program is making on a device."""
 
-    place: tuple[str, str | None]
+    place: str
     ended: float = math.inf
 
 
@@ -68,6 +72,10 @@ class Placing:
         self._promises: list[_Promise] = []  # contexts that are being made, or were a moment ago
         self._silent: dict[str, tuple[float, DeviceRecord]] = {}  # hosts that did not answer, and when
         self._here: list[DeviceRecord] | None = None  # this machine's devices, which stay what they are
+
+    def inherit(self) -> None:
+        """In a forked child: of the parent's threads none is here, to let go of the lock or to make a context."""
+        self._lock, self._promises = threading.RLock(), []
 
     # --- the hosts
 
@@ -119,6 +127,8 @@ class Placing:
             host, reason = os.environ.get(HOST_VARIABLE), HOST_VARIABLE
         if not host:
             return None
+        if of_host is None and UUID.fullmatch(host) and not any(known.name == host for known in self.settings.hosts):
+            return Named(None, host, reason, anywhere=True)
         found, suffix = self._resolve(host)
         if suffix is not None and of_host is not None:
             raise ValueError(f"{host!r} and {of_host!r} name two devices")
@@ -140,18 +150,14 @@ class Placing:
                 return host, text[len(name) + 1 :]
         if text.startswith(("ws://", "wss://")):
             return Host(text), None
-        others = ", ".join(host.name for host in known)
-        raise ValueError(
-            f'{text!r} is no host: give ws://HOST:PORT, wss://HOST:PORT, "local" or the name of a host that is '
-            f"associated ({others or 'there is none'})"
-        )
+        raise NoHost(text, [host.name for host in known])
 
     # --- the choice
 
     def devices(self) -> list[DeviceRecord]:
         """Every device of every host and of this machine, as they are now."""
         records = listing.list_all(self.settings.hosts)
-        self._here = [record for record in records if record.is_local]
+        self._here = _known([record for record in records if record.is_local])
         return records
 
     def place(self, named: Named | None, wanted: Wanted, make: Make[T], local: bool = True) -> T:
@@ -160,27 +166,33 @@ class Placing:
         Without `local` it is not on this machine unless that is named.
         """
         plain = wanted == Wanted(version=wanted.version)
-        if named is not None:
+        if named is not None and named.anywhere:
+            wanted, plain = dataclasses.replace(wanted, device=named.device), False
+        elif named is not None:
             if plain and named.device is None:
-                return make(named.host, None, named.reason)
+                return make(named.host, (), named.reason)
             choice = self._choose_named(named, wanted)
-            return make(named.host, choice.record, choice.reason)
+            return make(named.host, choice.records, choice.reason)
         if local and plain and not self.settings.hosts:
-            return make(None, None, f"no host is named in the call or in {HOST_VARIABLE}, and none is associated")
+            return make(None, (), f"no host is named in the call or in {HOST_VARIABLE}, and none is associated")
         asked, hosts, order = time.monotonic(), self.ask_hosts(), self.local
         failed: dict[str, str] = {}
         while True:
             with self._promise(
                 lambda: self._choose(self._counted(hosts, asked), wanted, failed, order, local)
             ) as choice:
-                record = choice.record
+                record = choice.records[0]
                 host = next((host for host in self.settings.hosts if host.url == record.url), None)
                 try:
-                    made = make(None if host is None else _credentials(host), record, choice.reason)
+                    reason = choice.reason if named is None else f"{named.reason}; {choice.reason}"
+                    made = make(None if host is None else _credentials(host), choice.records, reason)
                 except CallError:
                     raise
-                except Error as error:
-                    failed[record.url] = str(error)
+                except Exception as error:
+                    if not isinstance(error, Error) and type(error) is not Exception:  # that is glcontext's own
+                        raise
+                    of_host = isinstance(error, LinkError | ProtocolError) and not isinstance(error, DeviceLost)
+                    failed.update({record.url if of_host else one.place: str(error) for one in choice.records})
                     log.warning("no context on %s: %s; trying the next", record.title, error)
                 else:
                     log.info("a context on %s", choice.reason)
@@ -190,7 +202,9 @@ class Placing:
         if named.host is None:
             records = self._devices_here()
             if not records:
-                raise NoDevice("this machine has no device that OpenGL can be used on through EGL")
+                raise NoDevice(
+                    "this machine has no device that OpenGL can be used on through EGL; `glremote doctor` says why"
+                )
         else:
             host = named.host
             records = listing.records_of(host, ask(host.url, host.current_token, host.trust))
@@ -211,19 +225,21 @@ class Placing:
 
     def _devices_here(self) -> list[DeviceRecord]:
         if self._here is None:
-            self._here = listing.list_here()
+            here = listing.list_here()
+            self._here = _known(here)
+            return here
         return self._here
 
     def _counted(self, records: Sequence[DeviceRecord], asked: float) -> list[DeviceRecord]:
         """With the contexts of this program that were not all there when the hosts were asked."""
         places = [one.place for one in self._promises if one.ended > asked]
-        return [record.with_sessions(places.count((record.url, record.handle))) for record in records]
+        return [record.with_sessions(places.count(record.place)) for record in records]
 
     @contextlib.contextmanager
     def _promise(self, choose_: Callable[[], Choice]) -> Iterator[Choice]:
         with self._lock:
             choice = choose_()
-            promise = _Promise((choice.record.url, choice.record.handle))
+            promise = _Promise(choice.records[0].place)
             self._promises.append(promise)
         try:
             yield choice
@@ -245,6 +261,11 @@ class Placing:
         with self._lock:
             self._silent |= {record.url: (now, record) for record in records if record.error is not None}
         return [*records, *silent.values()]
+
+
+def _known(here: list[DeviceRecord]) -> list[DeviceRecord] | None:
+    """This machine's devices; None where they could not be found out this time."""
+    return None if any(record.error is not None for record in here) else here
 
 
 def _credentials(

@@ -8,6 +8,8 @@ They come as JSON, so that what a later version adds is passed over by an earlie
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 
 from .errors import ProtocolError
@@ -16,11 +18,16 @@ PATH = "/devices"
 """Where a GET with the token of a session (Authorization: Bearer) is answered with a `HostReport`."""
 DEVICE_HEADER = "Glremote-Device"
 """In the request for a websocket: which device the new session is to be on, by a name that `Device.answers_to` takes.
-Without it the host takes the one with the fewest sessions. A device that there is not is refused with 404, in words.
-In the answer that opens the websocket: the session's device, as its number, a space and its UUID, each "-" where there
-is none."""
+Of several names, with commas between them, or without any, the host takes the one with the fewest sessions: it alone
+knows of others who come at the same time. A device that there is not is refused with 404, in words. In the answer that
+opens the websocket: the session's device, as its number, a space and its UUID, each "-" where there is none."""
 SOFTWARE = "software"
 """How a software renderer is named."""
+PACKING = "gzip"
+"""How a report may be packed (Content-Encoding), for whoever takes that (Accept-Encoding): each device repeats the
+extensions of the others."""
+LARGEST = 1 << 23
+"""Bytes of a report."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,11 +59,18 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """It is no GPU."""
     index: int = 0
     """Its place in EGL's own order; that is nobody's number, and moderngl's `device_index` on the host."""
+    trouble: str | None = None
+    """Why no session can begin on it now: its workers fail."""
 
     @property
     def label(self) -> str:
         """The shortest of its names."""
         return SOFTWARE if self.software else "-" if self.number is None else str(self.number)
+
+    @property
+    def header(self) -> str:
+        """What the answer to a request for a websocket says; see DEVICE_HEADER."""
+        return f"{'-' if self.number is None else self.number} {self.uuid or '-'}"
 
     def described(self) -> str:
         """In a line: its names, and what it is."""
@@ -87,15 +101,36 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sessions: int
     """That are there now, on all devices."""
     max_sessions: int
-    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin."""
+    """That there may be: of the host; or, if that is less, with all those that the token that asks may still begin. One
+    of its own that has lost its connection gives its place to a new one, and so counts as such a place."""
     draining: bool = False
     """It takes no new sessions."""
     devices: tuple[Device, ...] = ()
+    trouble: str | None = None
+    """Why no session can begin on any of them now, though there may be room."""
 
 
 def encode(report: HostReport) -> bytes:
     """As JSON."""
     return msgspec.json.encode(report)
+
+
+def pack(body: bytes) -> bytes:
+    """As PACKING says."""
+    packer = zlib.compressobj(1, wbits=zlib.MAX_WBITS | 16)
+    return packer.compress(body) + packer.flush()
+
+
+def unpack(packed: bytes) -> bytes:
+    """Raises ProtocolError for what is not packed so, and for more than LARGEST."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        body = unpacker.decompress(packed, LARGEST)
+    except zlib.error as error:
+        raise ProtocolError(f"what came is not packed with {PACKING}: {error}") from None
+    if not unpacker.eof:
+        raise ProtocolError(f"what came is not whole, or longer than {LARGEST} bytes")
+    return body
 
 
 def decode(body: bytes) -> HostReport:

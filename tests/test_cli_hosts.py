@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 import glremote
 from glremote import cli
+from glremote.cli.devices import row
+from glremote.cli.tables import show
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
 from glremote.host.serving import LocalHost
@@ -96,6 +98,25 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
     assert listed[1].keys() == DeviceRecord(host="", url="").fields().keys()
 
 
+def test_a_device_whose_host_takes_no_more() -> None:
+    device: dict[str, Any] = {"host": "a", "url": "ws://a:1", "sessions": 3, "host_sessions": 4, "max_sessions": 4}
+    changes: list[dict[str, Any]] = [{}, {"draining": True}, {"trouble": "why"}, {"max_sessions": 5}]
+    shown = [row(DeviceRecord(**device | change))[6] for change in changes]
+    assert shown == ["3, full", "3, going down", "3, no worker", "3"]
+
+
+def test_no_device_at_all() -> None:
+    """What to do is said, and no table of nothing is shown."""
+    done = glremote_("devices", GLREMOTE_HOSTS="", __EGL_VENDOR_LIBRARY_FILENAMES="/nowhere")
+    assert "`glremote doctor` says why" in one_line(done)
+
+
+def test_what_a_host_tells_is_obeyed_by_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    show(("NAME", "OTHER"), [("\x1b[31mred\x07", "two\nlines\x9b2J")])
+    shown = capsys.readouterr().out
+    assert shown.count("\n") == 2 and shown.replace("\n", "").isprintable() and "red" in shown
+
+
 def test_ping(filled: Path, served: LocalHost) -> None:
     given: list[tuple[str, Any]] = [("served", {}), (served.url, {"GLREMOTE_TOKEN": served.token})]
     for host, variables in given:
@@ -130,8 +151,10 @@ def test_run_without_a_host_is_on_one_of_the_file_s(file: Path, served: LocalHos
         assert json.loads(done.stdout or "null") == expected, done.stderr
     done = glremote_("run", "render.py", cwd=tmp_path, **where, GLREMOTE_HOST=NOWHERE)
     assert f"{NOWHERE}: no host answers" in one_line(done)
+    done = glremote_("run", "--host", "GPU-12345678", "render.py", cwd=tmp_path, **where)
+    assert "as in NAME/GPU-12345678" in one_line(done)
     done = glremote_("run", "--host", "served/99", "render.py", cwd=tmp_path, **where)
-    assert "it is not '99'" in done.stderr and "Traceback" not in done.stderr
+    assert "and not '99'" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_run_never_falls_back_to_this_machine(file: Path, tmp_path: Path) -> None:

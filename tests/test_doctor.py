@@ -7,22 +7,30 @@ import errno
 import json
 import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from glremote import packages
 from glremote.doctor import machine as real
 from glremote.doctor.finding import Finding, State, well
 from glremote.doctor.findings import examine, verdict
 from glremote.doctor.machine import Machine, Probed, User
+from glremote.host.serving import environment
 from glremote.protocol.devices import Device
 from tests.test_cli import glremote_
 
-DEBIAN = {"/etc/os-release": 'ID=debian\nVERSION_ID="12"\n', "/etc/group": "root:x:0:\nrender:x:106:\nvideo:x:44:\n"}
+LISTS = {"/var/lib/apt/lists/deb.debian.org_debian_dists_bookworm_InRelease": ""}
+DEBIAN = LISTS | {
+    "/etc/os-release": 'ID=debian\nVERSION_ID="12"\n', "/etc/group": "root:x:0:\nrender:x:106:\nvideo:x:44:\n",
+}
 FEDORA = {"/etc/os-release": 'ID=fedora\nID_LIKE="rhel"\n'}
-UBUNTU = {"/etc/os-release": "ID=ubuntu\nID_LIKE=debian\n"}
+UBUNTU = LISTS | {"/etc/os-release": "ID=ubuntu\nID_LIKE=debian\n"}
 PAGE = Path(__file__).parent.parent / "HOSTS.md"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 VENDORS = "/usr/share/glvnd/egl_vendor.d"
@@ -58,11 +66,7 @@ LLVMPIPE = Device(name="llvmpipe", renderer="llvmpipe (LLVM 15.0.6)", version=45
 H200 = Device(
     name="NVIDIA H200", renderer="NVIDIA H200/PCIe/SSE2", version=460, number=0, pci="0000:3b:00.0", memory=141 << 30
 )
-SECTIONS = "contrib, non-free and non-free-firmware"
-DRIVER = (
-    "sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd"
-    f"  # apt's sources must have {SECTIONS}"
-)
+DRIVER = "sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd"
 GIVE = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=graphics,utility,compute ..."
 
 
@@ -145,7 +149,8 @@ def test_a_library_that_cannot_be_loaded(root: Path) -> None:
     stand = Stand(root, DEBIAN, GLVND, MESA, load=lambda names: why)
     text, mend = stand.one(State.MISSING)
     assert text == "libGL.so.1 cannot be loaded: libGLX.so.0: cannot open shared object file"
-    assert mend == ("sudo apt-get install --reinstall -y libegl1 libgl1",)
+    owner = "$(dpkg -S libGLX.so.0 | grep -v ^diversion | cut -d: -f1)"  # of what is not there
+    assert mend == (f"sudo apt-get install --reinstall -y libegl1 libgl1 {owner}",)
 
 
 def test_mesa_alone(root: Path) -> None:
@@ -184,6 +189,14 @@ def test_a_container_for_compute_alone(root: Path) -> None:
     assert f"  missing  {text}\n             {GIVE}\n" in PAGE.read_text()
 
 
+def test_a_container_of_a_machine_for_compute_alone(root: Path) -> None:
+    """It was given all that there is."""
+    given = {"NVIDIA_DRIVER_CAPABILITIES": "compute,graphics"}
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, COMPUTE, DOCKER, environment=given).one(State.MISSING)
+    assert "the driver of the machine itself has no part that draws" in text
+    assert mend[0].startswith("glremote doctor  # on the machine itself")
+
+
 def test_a_pod_for_compute_alone(root: Path) -> None:
     given = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, COMPUTE, environment=given).one(State.MISSING)
@@ -197,7 +210,7 @@ def test_a_pod_for_compute_alone(root: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "line"),
     [
-        (DEBIAN, f"apt-get install -y nvidia-egl-icd  # apt's sources must have {SECTIONS}"),
+        (DEBIAN, "apt-get install -y nvidia-egl-icd"),
         (UBUNTU, "apt-get install -y libnvidia-gl-580"),
         (FEDORA, "dnf install -y xorg-x11-drv-nvidia-libs"),
     ],
@@ -207,6 +220,48 @@ def test_a_driver_without_graphics(root: Path, system: dict[str, str], line: str
     text, mend = Stand(root, system, GLVND, MESA, MODULE, COMPUTE, user=User(0, "root")).one(State.MISSING)
     assert text.startswith("NVIDIA's driver is here without its libraries for OpenGL (libEGL_nvidia, ")
     assert mend == (line,)
+
+
+def test_a_driver_of_ubuntu_s_for_servers(root: Path) -> None:
+    """Its packages are others: of two kinds only one can be installed."""
+    files = {"/var/lib/dpkg/info/libnvidia-compute-580-server:amd64.list": ""}
+    mend = Stand(root, UBUNTU, GLVND, MESA, MODULE, COMPUTE, files).one(State.MISSING)[1]
+    assert mend == ("sudo apt-get install -y libnvidia-gl-580-server",)
+
+
+def test_a_driver_of_nvidia_s_own_installer(root: Path) -> None:
+    installer = {"/usr/bin/nvidia-uninstall": ""}
+    mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, COMPUTE, installer).one(State.MISSING)[1]
+    assert mend[0].startswith("sudo sh NVIDIA-Linux-") and f"-{VERSION}.run --no-kernel-modules  # " in mend[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("sources.list.d/debian.sources", "Components: main\nA: b\n", "Components: main contrib non-free\nA: b\n"),
+        ("sources.list", "deb http://a trixie main\n# x\n", "deb http://a trixie main contrib non-free\n# x\n"),
+    ],
+)
+def test_debian_s_sources_that_have_no_driver(root: Path, name: str, before: str, after: str) -> None:
+    """The line is run here too, upon the file that stands in."""
+    file, stand = f"/etc/apt/{name}", (DEBIAN, GLVND, MESA, MODULE, COMPUTE, {f"/etc/apt/{name}": before})
+    first, update, install = Stand(root, *stand, user=User(0, "root")).one(State.MISSING)[1]
+    assert (update, install) == ("apt-get update", "apt-get install -y nvidia-egl-icd")
+    subprocess.run(first.replace(file, shlex.quote(f"{root}{file}")), shell=True, check=True)
+    assert (root / file.lstrip("/")).read_text() == after
+    assert Stand(root, user=User(0, "root")).one(State.MISSING)[1] == (install,)
+
+
+def test_debian_s_driver_lies_behind_links(root: Path) -> None:
+    """As its packages have it: of libEGL_nvidia only a link to the version lies where libraries are looked for."""
+    Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS)
+    folder, name = root / LIBRARIES.lstrip("/"), f"libEGL_nvidia.so.{VERSION}"
+    (folder / "nvidia/current").mkdir(parents=True)
+    (folder / name).rename(folder / "nvidia/current" / name)
+    (folder / "libEGL_nvidia.so.0").unlink()
+    (folder / "libEGL_nvidia.so.0").symlink_to(f"nvidia/current/{name}")
+    stand = Stand(root, devices=(H200,))
+    assert well(stand.sections), stand.of(State.MISSING)
 
 
 def test_libraries_of_another_version(root: Path) -> None:
@@ -277,6 +332,9 @@ def test_no_devices_of_nvidia_s(root: Path) -> None:
     text, mend = Stand(root, DEBIAN, GLVND, MESA, loaded, GRAPHICS).one(State.MISSING)
     assert "a worker cannot make them" in text
     assert mend == ("sudo nvidia-modprobe -c 0",)
+    for stem in ("libEGL_nvidia", "libnvidia-eglcore", "libnvidia-glsi"):  # they come with the devices
+        (root / f"{LIBRARIES}/{stem}.so.{VERSION}".lstrip("/")).unlink()
+    (root / f"{VENDORS}/10_nvidia.json".lstrip("/")).unlink()
     text, mend = Stand(root, DOCKER).one(State.MISSING)
     assert "this container was given no GPU" in text
     assert mend == (GIVE,)
@@ -311,6 +369,23 @@ def test_a_device_that_is_for_nobody_s_group(root: Path) -> None:
     text, mend = Stand(root, closed=closed, devices=(LLVMPIPE,)).one(State.MISSING)
     assert text == "anna may not open /dev/nvidia0: Permission denied"
     assert mend == ("sudo chmod a+rw /dev/nvidia0",)
+
+
+def test_a_device_of_a_group_that_has_no_name(root: Path) -> None:
+    """Nobody can be in it."""
+    Stand(root, DEBIAN, GLVND, MESA, AMD)
+    device = root / "dev/dri/renderD128"
+    os.chown(device, -1, 4242) if os.geteuid() == 0 else pytest.skip("only root gives files away")
+    device.chmod(0o660)
+    mend = Stand(root, closed={"/dev/dri/renderD128": errno.EACCES}).one(State.MISSING)[1]
+    assert mend == ("sudo chmod a+rw /dev/dri/renderD128",)
+
+
+def test_who_asks_is_not_who_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
+    assert real.user().number == os.getuid()
+    assert real.user().name != "somebody-else"
 
 
 def test_a_device_that_the_container_may_not_open(root: Path) -> None:
@@ -369,10 +444,58 @@ def test_an_icd_file_that_names_what_is_not_there(root: Path) -> None:
 def test_a_variable_that_leads_nowhere(root: Path) -> None:
     given = {"__EGL_VENDOR_LIBRARY_FILENAMES": "/no/such.json"}
     stand = Stand(root, DEBIAN, GLVND, MESA, environment=given, devices=())
-    warned = stand.of(State.WARNING)[0]
-    assert "__EGL_VENDOR_LIBRARY_FILENAMES is /no/such.json" in warned.text
-    assert warned.mend == ("unset __EGL_VENDOR_LIBRARY_FILENAMES",)
-    assert stand.of(State.MISSING)[0].text == "/no/such.json: there is no such file"
+    led = stand.of(State.MISSING)[0]
+    assert led.text.startswith("__EGL_VENDOR_LIBRARY_FILENAMES is /no/such.json: drivers are looked for nowhere else")
+    assert led.mend == ("unset __EGL_VENDOR_LIBRARY_FILENAMES",)
+    assert stand.of(State.WARNING)[0].text == "/no/such.json: there is no such file; it is passed over"
+    assert not any("apt-get" in line for one in stand.of(State.MISSING) for line in one.mend)
+    stand = Stand(root, environment={"__EGL_VENDOR_LIBRARY_DIRS": "/nowhere"}, devices=())
+    assert stand.of(State.MISSING)[0].mend == ("unset __EGL_VENDOR_LIBRARY_DIRS",)
+    assert not any("apt-get" in line for one in stand.of(State.MISSING) for line in one.mend)
+
+
+def test_libraries_that_a_variable_puts_before_the_system_s(root: Path) -> None:
+    """No package is to be installed for that."""
+    why = {"libEGL.so.1": "/opt/old/libEGL.so.1: file too short"}
+    given: dict[str, Any] = {"load": lambda names: why, "devices": ()}
+    stand = Stand(root, DEBIAN, GLVND, MESA, environment={"LD_LIBRARY_PATH": "/opt/old/"}, **given)
+    assert stand.of(State.MISSING)[0].mend == ("unset LD_LIBRARY_PATH",)
+    stand = Stand(root, environment={"LD_LIBRARY_PATH": "/opt/mine:/opt/old"}, **given)
+    assert stand.of(State.MISSING)[0].mend == ("export LD_LIBRARY_PATH=/opt/mine",)
+
+
+def test_variables_that_have_mesa_do_something_else(root: Path) -> None:
+    given = {"LIBGL_ALWAYS_SOFTWARE": "1"}
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, environment=given).one(State.MISSING)
+    assert "in software, by llvmpipe (LLVM 15.0.6), though a GPU is here; variables have Mesa do so" in text
+    assert mend == ("unset LIBGL_ALWAYS_SOFTWARE  # it is 1",)
+    nothing = Stand(root, environment={"GALLIUM_DRIVER": "no-such"}, devices=()).of(State.MISSING)[-1]
+    assert nothing.text.startswith("nothing can be drawn here")
+    assert nothing.mend == ("unset GALLIUM_DRIVER  # it is no-such",)
+
+
+def test_what_is_installed_and_has_lost_its_files(root: Path) -> None:
+    """`apt-get install` alone does nothing there."""
+    files = {"/var/lib/dpkg/info/libegl1:amd64.list": ""}
+    stand = Stand(root, DEBIAN, MESA, files, devices=())
+    assert stand.of(State.MISSING)[0].mend == ("sudo apt-get install --reinstall -y libegl1 libgl1",)
+
+
+def test_an_image_without_lists_of_packages(root: Path) -> None:
+    stand = Stand(root, {path: text for path, text in DEBIAN.items() if "lists" not in path}, devices=())
+    assert stand.of(State.MISSING)[0].mend == ("sudo apt-get update", "sudo apt-get install -y libegl1 libgl1")
+
+
+def test_errors_name_what_the_doctor_names() -> None:
+    """Of the same distribution, from the same place."""
+    program = "import glremote; glremote.create_context()"
+    variables = environment() | {"__EGL_VENDOR_LIBRARY_FILENAMES": "/nowhere", "GLREMOTE_HOSTS": ""}
+    done = subprocess.run([sys.executable, "-P", "-c", program], env=variables, capture_output=True, text=True)
+    said = done.stderr.splitlines()[-1]
+    assert packages.advice() in said
+    system = packages.release(Path("/etc/os-release").read_text())
+    assert packages.names(system, packages.GLVND) in said
+    assert "`glremote doctor` says what is missing" in said
 
 
 # --- what a host has
@@ -384,6 +507,8 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
     warned = Stand(root, DEBIAN, GLVND, MESA, **given).of(State.WARNING)[-3:]
     assert [finding.text for finding in warned[:2]] == ["no Landlock", loose]
     assert "glremote serve --print-unit" in warned[1].mend[0]
+    there = Stand(root, DOCKER, **given).of(State.WARNING)
+    assert [finding.mend for finding in there if finding.text == loose] == [()]  # where there is no systemd
     assert warned[2].text.startswith("256 descriptors are few")
     assert warned[2].mend == ("ulimit -n 4096",)
     within = Stand(root, DOCKER, **given).of(State.WARNING)
@@ -423,6 +548,11 @@ def test_loading_and_opening_on_this_machine(tmp_path: Path) -> None:
     why = real.load(["libEGL.so.1", "libno.such.so.1", broken])
     assert set(why) == {"libno.such.so.1", broken}
     assert "cannot open shared object file" in why["libno.such.so.1"]
+    library = tmp_path / "libcrash.so.1"
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc." in line)
+    library.write_bytes(Path(libc).read_bytes()[:1000])
+    why = real.load(["libEGL.so.1", str(library)])  # which ends the process that tries
+    assert set(why) == {str(library)}, why
     assert real.opening(os.devnull) == 0
     assert real.opening(str(tmp_path / "nothing")) == errno.ENOENT
 
@@ -442,6 +572,7 @@ def test_on_this_machine_without_a_driver(tmp_path: Path) -> None:
     (tmp_path / "50_mesa.json").write_text("{")
     done = glremote_("doctor", __EGL_VENDOR_LIBRARY_DIRS=str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"missing  {tmp_path}/50_mesa.json: it is no JSON" in done.stdout
+    assert f"missing  __EGL_VENDOR_LIBRARY_DIRS is {tmp_path}: drivers are looked for nowhere else" in done.stdout
+    assert f"warning  {tmp_path}/50_mesa.json: it is no JSON" in done.stdout
     assert "missing  nothing can be drawn here" in done.stdout
     assert done.stdout.endswith("needs no OpenGL, driver or GPU.\n")

@@ -78,6 +78,34 @@ for buffer in buffers[:4]:
     threading.Thread(target=draw, args=(buffer,), daemon=True).start()
 time.sleep(0.2)
 """,
+    "draws in threads that are left, and looks at nothing": """
+def draw(ctx, buffer):
+    while True:
+        buffer.write(b"more")
+        assert glremote.read_async(buffer).result() == buffer.read() == b"more"
+for both in zip(made[:4], buffers):
+    threading.Thread(target=draw, args=both, daemon=True).start()
+time.sleep(0.2)
+""",
+    "makes contexts in threads that are left": """
+def make(name):
+    while True:
+        ctx = glremote.create_context(device=name)
+        ctx.buffer(b"four").read()
+        ctx.release()
+for name in names * 3:
+    threading.Thread(target=make, args=(name,), daemon=True).start()
+time.sleep(0.5)
+""",
+    "writes much in finalisers": """
+class Last:
+    def __init__(self, ctx):
+        self.buffer = ctx.buffer(reserve=16 << 20)
+    def __del__(self):
+        self.buffer.write(bytes(range(16)) * (1 << 20))
+        assert self.buffer.read(4, offset=64) == bytes(range(4))
+last = [Last(ctx) for ctx in made]
+""",
     "has asked for devices": """
 glremote.instance().associate("ws://127.0.0.1:9", name="nobody")
 assert len(glremote.instance().devices()) >= 3

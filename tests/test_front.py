@@ -222,6 +222,8 @@ def test_device(ctx: moderngl.Context, request: pytest.FixtureRequest) -> None:
     assert device.host
     assert device.reason
     assert device.measure().waits >= 0
+    shown = f"{device.renderer}, connected: {device.reason}", f"{device.renderer}, near: {device.reason}"
+    assert repr(device).rstrip(">").endswith((*shown, f"LocalDevice {device.renderer}: {device.reason}"))
 
 
 def test_local_context_warns_of_a_software_renderer() -> None:

@@ -77,6 +77,86 @@ def test_what_a_person_wrote_stays(file: Path) -> None:
     assert "# mine" in text and "# here" in text and "# the big one" in text and "secret" not in text
 
 
+BY_HAND = """# mine
+local = "first"  # here
+
+# the big one
+[[host]]
+name = "a"  # its name
+url = "ws://a:1"
+token = "t"
+
+# the small one
+[[host]]
+url = "ws://b:1"
+# a thought
+
+# at the end
+"""
+
+
+def test_comments_stay_whatever_is_changed(file: Path) -> None:
+    written(file, BY_HAND)
+    add(file, Host("ws://c:1", "c"))
+    assert file.read_text() == BY_HAND + '\n[[host]]\nname = "c"\nurl = "ws://c:1"\n'
+    add(file, Host("ws://a:1", "a", pin=None))
+    assert file.read_text().startswith(BY_HAND.replace('token = "t"\n', ""))
+    for name in ("ws://b:1", "a", "c"):
+        remove(file, name)
+        comments = [line for line in BY_HAND.splitlines() if line.startswith("#")]
+        assert [line for line in file.read_text().splitlines() if line.startswith("#")] == comments
+    assert read(file) == Settings((), "first")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'host = [{url = "ws://a:1", name = "a"}, {url = "ws://b:1"}]  # in one line\nlocal = "last"\n',
+        'host = [\n  {url = "ws://a:1", name = "a"}, # one\n  {url = "ws://b:1"},\n]\n',
+        '[["host"]]\nurl="ws://a:1"\nname="a"\n[[ host ]]\nurl="ws://b:1"',  # and no end of the last line
+        '[[host]]\r\nurl = "ws://a:1"\r\nname = "a"\r\n[[host]]\r\nurl = "ws://b:1"\r\n',
+        '\ufeff[[host]]\nurl = "ws://a:1"\nname = "a"\n[[host]]\nurl = "ws://b:1"\n',  # as Windows' Notepad signs it
+        "host = []\n",
+    ],
+)
+def test_other_ways_to_write_it(file: Path, text: str) -> None:
+    written(file, "").write_bytes(text.encode())
+    known = read(file).hosts
+    assert [host.name for host in known] == (["a", "b:1"] if "ws:" in text else [])
+    add(file, Host("ws://c:1", "c"))
+    add(file, Host("ws://b:1", "b"))
+    expected = {host.url: host.name for host in known} | {"ws://c:1": "c", "ws://b:1": "b"}
+    assert {host.url: host.name for host in read(file).hosts} == expected
+    for host in read(file).hosts:
+        assert remove(file, host.name) == host
+    assert read(file).hosts == ()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_a_folder_that_is_not_ours_has_no_file_of_ours(tmp_path: Path) -> None:
+    """A service whose HOME is another's, or none, is no worse off than without a file."""
+    assert read(Path(os.devnull, "hosts.toml")) == Settings()
+    locked = written(tmp_path / "locked" / "hosts.toml", "").parent
+    locked.chmod(0)
+    code = (
+        "import os, sys; from pathlib import Path; from glremote.hosts import read\n"
+        "if not os.geteuid(): os.seteuid(65534)\n"  # to root no folder is closed
+        "print(read(Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-P", "-c", code, str(locked / "hosts.toml")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    locked.chmod(0o700)
+    assert done.stdout.startswith("Settings(hosts=()"), done.stderr
+
+
+def test_a_link_to_itself_is_said(file: Path) -> None:
+    file.parent.mkdir()
+    file.symlink_to(file)
+    for call in (lambda: read(file), lambda: add(file, Host("ws://a:1"))):
+        with pytest.raises(HostsFileError, match="links"):
+            call()
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "host = []\n", 'local = "first"\nhost = []\n', 'host = [{url = "ws://b:1"}]\n', '[[host]]\nurl = "ws://b:1"'],
@@ -147,6 +227,9 @@ def test_others_may_read_no_token(file: Path, mode: int) -> None:
         ('[[host]]\nurl = 1', "url is a text in quotes"),
         ('[[host]]\nurl = "a:1"', "is no host: give ws://HOST:PORT"),
         ('[[host]]\nurl = "ws://a:b"', "is no host"),
+        ('[[host]]\nurl = "ws://a b:1"', "is no host"),
+        ('[[host]]\nurl = "wss://a:1"\nca = ""', "ca is empty"),
+        ('[[host]]\nurl = "wss://a:1"\npin = ""', "pin is empty"),
         ('[[host]]\nurl = "ws://a:1"\ntokn = "t"', "'tokn' says nothing there"),
         ('[[host]]\nurl = "ws://a:1"\ntoken = "two words"', "the token of a:1 is none"),
         ('[[host]]\nurl = "ws://a:1"\ntoken = ""', "the token of a:1 is none"),
@@ -163,7 +246,7 @@ def test_what_is_no_file_of_hosts(file: Path, text: str, said: str) -> None:
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["two words", "a/0", "a:0", "local", "a\n", "x" * 65])
+@pytest.mark.parametrize("name", ["two words", "a/0", "a:0", "local", "a\n", "x" * 65, "-x"])
 def test_what_is_no_name(name: str) -> None:
     with pytest.raises(ValueError, match="no name for a host"):
         Host("ws://a:1", name)
@@ -179,6 +262,8 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert default_file() is None  # as the tests have it: set and empty
     monkeypatch.setenv("GLREMOTE_HOSTS", str(tmp_path / "x"))
     assert default_file() == tmp_path / "x"
+    monkeypatch.setenv("GLREMOTE_HOSTS", os.path.join("~", "x"))
+    assert default_file() == Path.home() / "x"
     monkeypatch.delenv("GLREMOTE_HOSTS")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     found = default_file()

@@ -26,6 +26,7 @@ LAYERS: dict[str, set[str]] = {
     "protocol": set(),
     "shaders": set(),
     "version": set(),
+    "packages": set(),
     # protocol only
     "link": {"protocol"},
     "images": {"protocol"},
@@ -57,9 +58,11 @@ LAYERS: dict[str, set[str]] = {
     "device": {"protocol", "link", "images", "hosts"},
     "placing": {"device", "hosts"},
     "recording": {"protocol", "link", "images"},
-    "instance": {"device", "recording", "version", "placing"},
+    "instance": {"device", "recording", "version", "packages", "placing"},
     # the host's side: link, and the interpreter's package
-    "host": {"link", "host.interpreter", "host.walls", "host.egl", "host.probing", "host.serving", "version"},
+    "host": {
+        "link", "host.interpreter", "host.walls", "host.egl", "host.probing", "host.serving", "version", "packages",
+    },
     # the public front, and what is built on it
     "front": {"instance"},
     "running": {"instance"},
@@ -68,7 +71,7 @@ LAYERS: dict[str, set[str]] = {
     "samples": {"", "shaders"},
     "gallery": {"", "samples"},
     # it looks at both sides, and goes the way of a client to a host
-    "doctor": {"device", "host"},
+    "doctor": {"device", "host", "packages"},
     # everything
     "cli": {"", "doctor", "gallery", "host", "running", "measuring"},
     "__main__": {"cli"},
@@ -141,7 +144,8 @@ def source(module: str) -> Path:
 @cache
 def modules() -> list[str]:
     """Every module of glremote, without `glremote.`: "" for the package itself."""
-    files = [path for folder in (PACKAGE, *filter(Path.is_dir, PACKAGE.iterdir())) for path in folder.glob("*.py")]
+    folders = filter(Path.is_dir, PACKAGE.iterdir())  # some are links, into which rglob does not go
+    files = [*PACKAGE.glob("*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]
     names = [path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".") for path in files]
     return sorted(name.removesuffix("__init__").removesuffix(".") for name in names)
 
@@ -205,6 +209,7 @@ every_module = pytest.mark.parametrize("module", modules())
 
 
 def test_every_module_has_a_layer() -> None:
+    assert {"", "protocol.devices", "host.gateway", "host.gateway.door"} <= set(modules()), "packages in packages too"
     assert [module for module in modules() if layer(module) is None] == []
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -19,9 +20,11 @@ import pytest
 import glremote
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
+from glremote.host.serving import environment
 from glremote.hosts import Host, add
 from glremote.instance import Instance, read_bytes
 from glremote.link.asking import ask
+from glremote.placing import Named
 from glremote.protocol.devices import Device, HostReport, encode
 from tests.link.test_asking import answering
 from tests.many import FAR, Hosts, many_hosts
@@ -112,6 +115,40 @@ def test_devices_of_all_hosts_and_of_this_machine(associated: Instance, many: Ho
     assert took < MOMENT
 
 
+ODD = """
+import os, pathlib, sys
+sys.path += [pathlib.Path("/nowhere"), b"/nowhere", None, ""]
+os.chdir(sys.argv[1])
+os.rmdir(sys.argv[1])
+import glremote
+print(glremote.instance().devices()[-1].error)
+"""
+
+
+@pytest.mark.parametrize("executable", ["", "sys.executable = None\n"])
+def test_this_machine_is_listed_whatever_the_program_is_like(executable: str, tmp_path: Path) -> None:
+    """It has odd things in its search path, the folder that it is in is gone, and it may be an application's."""
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ODD.replace("import glremote", f"{executable}import glremote"), str(tmp_path / "gone")],
+        env=environment() | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout == "None\n", done.stderr
+
+
+def test_why_this_machine_s_devices_are_not_known(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program, why in (("/bin/false", "/bin/false ended with status 1"), ("/nowhere", "No such file")):
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", program)
+            (record,) = instance.devices()
+        assert record.error is not None and record.error.startswith("this machine's devices are not known: ")
+        assert why in record.error
+    assert instance.create_context(device="local/software").info, "it is not remembered"
+
+
 def test_hosts_are_asked_at_the_same_time(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty that are asked one after the other would take twenty times as long."""
     assert listing.PATIENCE == 1.0
@@ -159,7 +196,7 @@ def test_what_a_device_is_named_by(associated: Instance, many: Hosts, monkeypatc
         named = associated._placing.named(None, None)
         assert named is not None and (named.host, named.device, named.reason) == (many.two, suffix, "GLREMOTE_HOST")
     for text, suffix in (("local", None), ("local/0", "0"), ("local:0", "0")):
-        assert associated._placing.named(text, None) == (None, suffix, "named in the call")
+        assert associated._placing.named(text, None) == Named(None, suffix, "named in the call")
     for host, device in (("two", record), ("two/1", 1), (None, DeviceRecord(host="x", url="ws://x:1", error="dead"))):
         with pytest.raises(ValueError, match=r"cannot be taken|name two devices"):
             associated._placing.named(host, device)
@@ -190,7 +227,7 @@ def test_what_is_named_is_never_left_for_another(associated: Instance, many: Hos
     before = [sessions(host) for host in many.alive]
     with pytest.raises(glremote.HostUnreachable, match=many.dead.url):
         glremote.create_context(device="dead")
-    with pytest.raises(glremote.NoDevice, match="it is not '7'"):
+    with pytest.raises(glremote.NoDevice, match="and not '7'"):
         glremote.create_context(device="one/7")
     with pytest.raises(glremote.NoDevice, match="it has no GL_NO_SUCH"):
         glremote.create_context("one", extensions=["GL_NO_SUCH"])
@@ -214,7 +251,7 @@ def test_this_machine_by_name(instance: Instance) -> None:
     where = glremote.device(ctx)
     assert not where.remote and where.listed is not None and where.listed.renderer == where.renderer
     ctx.release()
-    with pytest.raises(glremote.NoDevice, match="it is not '99'"):
+    with pytest.raises(glremote.NoDevice, match="and not '99'"):
         glremote.create_context(device="local/99")
 
 

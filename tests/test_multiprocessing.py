@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from glremote.host.serving import LocalHost, environment
+from glremote.hosts import Host, add
 
 DEADLINE = 100.0
 METHODS = multiprocessing.get_all_start_methods()
@@ -157,6 +158,81 @@ def test_a_context_that_was_inherited_says_what_to_do(served: LocalHost, tmp_pat
         run = "-m", "glremote", "run", "--host", served.url, "--screen", "4x4", "inherits.py"
         done = python(*run, cwd=tmp_path, GLREMOTE_TOKEN=served.token, GLREMOTE_NEAR=near)
         assert done.stdout == "[] (0.0, 3, (4, 4), True, b'new')\n0 b'abc' b'abc' b'dropped' GL_NO_ERROR\n", done.stderr
+
+
+FORKS = """
+import os, signal, sys, threading, time
+import glremote
+from glremote.device.choosing import Choice
+
+instance = glremote.instance()
+record = instance.devices()[0]
+assert record.error is None, record
+held = threading.Event()
+
+def hold():
+    with instance._placing._promise(lambda: Choice((record,) * 3, "")), instance._placing._lock:
+        with sys.modules["glremote.instance"]._lock:
+            held.set()
+            time.sleep(100)
+
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+if not (child := os.fork()):
+    signal.alarm(60)
+    with glremote.create_context() as ctx:
+        print(ctx.buffer(b"new").read(), len(instance.devices()) > 1, glremote.device(ctx).listed.sessions, flush=True)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="no fork on this system")
+def test_a_fork_while_another_thread_makes_a_context(tmp_path: Path) -> None:
+    """The child has the locks of that thread, and not the thread."""
+    (tmp_path / "forks.py").write_text(FORKS)
+    with LocalHost("--warm", "1") as host:
+        add(tmp_path / "hosts.toml", Host(host.url, "served", host.token))
+        done = python("forks.py", cwd=tmp_path, GLREMOTE_HOSTS=str(tmp_path / "hosts.toml"))
+    assert done.stdout == "b'new' True 0\n0\n", done.stderr
+
+
+FORKS_SOON = """
+import os, threading, time
+import glremote
+from glremote.device import ending
+
+def sockets():
+    found = 0
+    for one in os.listdir("/proc/self/fd"):
+        try:
+            found += os.readlink(f"/proc/self/fd/{one}").startswith("socket:")
+        except OSError:
+            pass  # the folder's own
+    return found
+
+before = sockets()
+made = []
+thread = threading.Thread(target=lambda: made.append(glremote.create_context()))
+thread.start()
+while not ending._beginning:
+    time.sleep(0.001)
+if not (child := os.fork()):
+    print(sockets() - before, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+print(made[0].buffer(b"abc").read())
+"""
+
+
+@pytest.mark.skipif("fork" not in METHODS, reason="no fork on this system")
+def test_a_fork_while_a_session_is_greeted(tmp_path: Path) -> None:
+    """The child keeps nothing of it: else the host would not see that the parent has gone."""
+    (tmp_path / "forks.py").write_text(FORKS_SOON)
+    with LocalHost("--warm", "0") as host:
+        done = python("forks.py", cwd=tmp_path, GLREMOTE_HOST=host.url, GLREMOTE_TOKEN=host.token)
+    assert done.stdout == "0\nb'abc'\n", done.stderr
 
 
 LEAVES = """

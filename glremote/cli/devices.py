@@ -15,7 +15,7 @@ from .tables import show
 if TYPE_CHECKING:
     from glremote.device.choosing import DeviceRecord
 
-HEAD = ("HOST", "NO", "NAME", "RENDERER", "OPENGL", "MEMORY", "SESSIONS", "LOAD", "DISTANCE", "UUID", "PCI")
+HEAD = ("HOST", "NO", "NAME", "RENDERER", "OPENGL", "MEMORY", "SESSIONS", "LOAD", "DISTANCE", "UUID", "PCI", "STATE")
 
 
 @click.command()
@@ -35,9 +35,13 @@ def devices(as_json: bool) -> None:
     if as_json:
         print(json.dumps([record.fields() for record in found], indent=1))
         return
-    if not found:
-        raise Failure("there is none: this machine has no device for OpenGL through EGL, and no host is added")
-    show(HEAD, [row(record) for record in found])
+    if found:
+        show(HEAD, [row(record) for record in found])
+    else:
+        raise Failure(
+            "there is none: this machine has no device for OpenGL through EGL (`glremote doctor` says why), "
+            "and no host is added (`glremote hosts add`)"
+        )
 
 
 def row(record: DeviceRecord) -> tuple[str, ...]:
@@ -46,17 +50,28 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         return (record.host, "", record.error, *[""] * (len(HEAD) - 3))
     return (
         record.host,
-        "" if record.number is None else str(record.number),
+        "" if record.label == "-" else record.label,
         record.name,
         "" if record.renderer == record.name else record.renderer,
         f"{record.version // 100}.{record.version // 10 % 10}",
         _memory(record),
-        str(record.sessions),
+        f"{record.sessions}{_closed(record)}",
         "" if record.load is None else f"{100 * record.load:.0f} %",
         "here" if record.is_local or record.distance is None else f"{record.distance:.1f} ms",
         record.uuid or "",
         record.pci or "",
+        record.state or "",
     )
+
+
+def _closed(record: DeviceRecord) -> str:
+    """Why its host takes no more."""
+    if record.draining:
+        return ", going down"
+    if record.trouble:
+        return ", no worker"
+    full = record.max_sessions is not None and record.host_sessions >= record.max_sessions
+    return ", full" if full else ""
 
 
 def _memory(record: DeviceRecord) -> str:

@@ -8,6 +8,11 @@ UNBOUNDED = 10_000
 """Columns, where nobody's screen is: a program that reads a line wants all of it."""
 
 
+def visible(text: str) -> str:
+    """In a line, and without what a terminal would obey: a host, or who stands in its place, may say what it likes."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def show(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; columns in which nothing is are left out."""
     from rich.console import Console
@@ -22,7 +27,7 @@ def show(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for place in columns:
         table.add_column(Text(head[place]), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(row[place]) for place in columns))
+        table.add_row(*(Text(visible(row[place])) for place in columns))
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

@@ -38,7 +38,8 @@ class DeviceRecord(Device, frozen=True, kw_only=True):
     """Its host is going down, and takes no new sessions."""
 
     def __repr__(self) -> str:
-        said = self.error or f"OpenGL {_dotted(self.version)}, {self.sessions} sessions, {self.distance or 0.0:.1f} ms"
+        now = f"OpenGL {_dotted(self.version)}, {self.sessions} sessions, {self.distance or 0.0:.1f} ms"
+        said = self.error or self.state or now
         return f"<DeviceRecord {self.title}: {said}>"
 
     @property
@@ -52,6 +53,20 @@ class DeviceRecord(Device, frozen=True, kw_only=True):
         if self.software:
             return SOFTWARE
         return self.uuid or self.pci or (None if self.number is None else str(self.number))
+
+    @property
+    def place(self) -> str:
+        """What there is one of, as far as is known."""
+        return f"{self.url}/{self.handle}"
+
+    @property
+    def state(self) -> str | None:
+        """Why no session can begin on it now, though its host answers; None: one can."""
+        if self.draining:
+            return "its host is going down"
+        if self.max_sessions is not None and self.host_sessions >= self.max_sessions:
+            return f"its host has no room: {self.host_sessions} of at most {self.max_sessions} sessions"
+        return self.trouble
 
     @property
     def title(self) -> str:
@@ -88,7 +103,8 @@ class Wanted:
 class Choice(NamedTuple):
     """What was chosen."""
 
-    record: DeviceRecord
+    records: tuple[DeviceRecord, ...]
+    """The first of them; those of its host behind it would do as well, so that the host may choose among all."""
     reason: str
 
 
@@ -116,7 +132,8 @@ def choose(
     """The device that is named, else of those that will do the least busy, else the nearest.
 
     This machine's GPU is behind all hosts, or before them where `local` is "first"; its software renderer is the last.
-    `failed` says of hosts, by their URL, why they were chosen before and are no more. Raises NoDevice.
+    `failed` says of hosts by their URL, and of devices by their place, why they were chosen before and are no more.
+    Raises NoDevice.
     """
     failed = failed or {}
     named = [record for record in records if wanted.url in (None, record.url)]
@@ -126,23 +143,23 @@ def choose(
         listed = [f"{named[place].title}: {why}" for place, why in unfit.items()]
         raise NoDevice("\n  ".join(["no device is as it is asked for:", *(listed or ["there is none"])]))
     fit.sort(key=lambda record: _rank(record, local))
-    chosen = fit[0]
-    reason = f"{chosen.title}: {_reason(chosen, [_rank(record, local) for record in fit])}"
-    before = [f"{record.host} was chosen before and failed: {failed[record.url]}" for record in _hosts(named, failed)]
-    return Choice(chosen, "; ".join([reason, *before]))
+    chosen, ranks = fit[0], [_rank(record, local) for record in fit]
+    alike = [one for one, rank in zip(fit, ranks, strict=True) if one.url == chosen.url and rank == ranks[0]]
+    reasons = [f"{chosen.title}: {_reason(chosen, ranks)}"]
+    names = {name: one.host if name == one.url else one.title for one in named for name in (one.url, one.place)}
+    reasons += [f"{names[name]} was chosen before and failed: {why}" for name, why in failed.items() if name in names]
+    return Choice(tuple(alike), "; ".join(reasons))
 
 
 def _why_not(record: DeviceRecord, wanted: Wanted, failed: Mapping[str, str]) -> str | None:
     if record.error is not None:
         return record.error
     if wanted.device is not None and not record.answers_to(wanted.device):
-        return f"it is not {wanted.device!r}"
-    if (why := failed.get(record.url)) is not None:
+        return f"it is {record.label!r}, and not {wanted.device!r}"
+    if (why := failed.get(record.url) or failed.get(record.place)) is not None:
         return why
-    if record.draining:
-        return "its host is going down"
-    if record.max_sessions is not None and record.host_sessions >= record.max_sessions:
-        return f"its host has no room: {record.host_sessions} of at most {record.max_sessions} sessions"
+    if record.state is not None and (record.state != record.trouble or wanted.device is None):
+        return record.state  # who names it has it, if it works again
     if record.software and not wanted.software:
         return "it is a software renderer"
     if record.version < wanted.version:
@@ -178,11 +195,6 @@ def _reason(chosen: DeviceRecord, ranks: Sequence[_Rank]) -> str:
     if apart is not None:
         return WHY[apart].format(n=len(ranks), sessions=chosen.sessions, distance=chosen.distance or 0.0)
     return f"the first of {len(ranks)} that are alike"
-
-
-def _hosts(records: Sequence[DeviceRecord], failed: Mapping[str, str]) -> list[DeviceRecord]:
-    """One record of each host that failed."""
-    return list({record.url: record for record in records if record.url in failed}.values())
 
 
 def _dotted(version: int) -> str:

@@ -18,7 +18,7 @@ class Traffic:
     commands: int = 0
 
 
-@dataclass
+@dataclass(repr=False)
 class LocalDevice:
     """This process: moderngl's own C objects on this machine's driver. Nothing is recorded."""
 
@@ -29,6 +29,9 @@ class LocalDevice:
     listed: DeviceRecord | None = None
     """The device as it was listed, where one was named or chosen."""
     traffic: Traffic = field(default_factory=Traffic)
+
+    def __repr__(self) -> str:
+        return f"<LocalDevice {self.renderer}: {self.reason}>"
 
     def measure(self) -> Traffic:
         """The traffic so far: none."""

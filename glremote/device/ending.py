@@ -9,13 +9,15 @@ behind that may still draw.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import math
 import os
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 
@@ -35,10 +37,31 @@ LEAST_PATIENCE = 0.1
 """... and of those that are left when the process ends, and others have taken that time."""
 _deadline = math.inf
 _open: dict[int, Ends] = {}
+_beginning: set[Ends] = set()
+"""Sessions that their hosts know, and that are not among them yet."""
+_over = False
+"""The process ends: no session is to begin that nobody would say goodbye for."""
 _forked = "--multiprocessing-fork" not in sys.orig_argv
 """Whether this process, if multiprocessing started it, is a fork: of its parent's, or of the server that forks."""
 _closes = 0
 """The process that `_close_with_worker` has seen to."""
+
+
+@contextlib.contextmanager
+def beginning(device: Ends) -> Iterator[None]:
+    """While the host greets a session, until it has `begun`: the end of the process waits for that."""
+    _beginning.add(device)
+    try:
+        yield
+    finally:
+        _beginning.discard(device)
+
+
+def wait_if_over() -> None:
+    """A thread that the process does not wait for, and that would begin a session, or use one that has ended, stays
+    here: it is to end with the process, without a word."""
+    while _over and threading.current_thread().daemon:
+        time.sleep(1.0)
 
 
 def begun(device: Ends) -> None:
@@ -53,11 +76,12 @@ def ended(device: Ends) -> None:
 
 
 def _after_fork() -> None:
-    global _forked
-    _forked = True
-    for device in list(_open.values()):
+    global _forked, _over
+    _forked, _over = True, False
+    for device in {*_open.values(), *_beginning}:
         device.inherit()
     _open.clear()
+    _beginning.clear()  # by threads that are not here
 
 
 def _close_with_worker() -> None:
@@ -69,13 +93,22 @@ def _close_with_worker() -> None:
     from multiprocessing import process, util
 
     if process.parent_process() is not None:
-        util.Finalize(None, close_all, exitpriority=-100)
+        util.Finalize(None, _end, exitpriority=-100)
 
 
 def end_process() -> None:
     """At the end of the process: close all, behind the finalisers of the program's objects, which may still draw."""
     if _open:
         _finalise_program()
+    _end()
+
+
+def _end() -> None:
+    global _over
+    _over = True
+    deadline = time.monotonic() + GOODBYE_TIMEOUT
+    while _beginning and time.monotonic() < deadline:
+        time.sleep(0.01)
     close_all()
 
 

@@ -8,12 +8,13 @@ Threads are daemons, one for each host: a look-up of a name cannot be interrupte
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +60,30 @@ def list_here() -> list[DeviceRecord]:
     """This machine's devices, of which a child process tells: ours loads no driver. None where there is no EGL."""
     import subprocess  # which takes longer to import than all of this module
 
-    package = str(Path(__file__).parents[2])
-    path = os.pathsep.join([package, *(os.path.abspath(entry) for entry in sys.path)])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *_search_path()])
     variables = {name: text for name, text in os.environ.items() if name not in SECRET} | {"PYTHONPATH": path}
     try:
         done = subprocess.run(
-            [sys.executable, *PROBE],
+            [sys.executable or "python3", *PROBE],  # an application may have Python in it, and not know of one
             env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_PATIENCE,
         )
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise OSError(said or f"{sys.executable} ended with status {done.returncode}")
         return [DeviceRecord(host=LOCAL, url=LOCAL, distance=0.0, **_fields(one)) for one in _decoded(done.stdout)]
     except (OSError, subprocess.TimeoutExpired, ProtocolError) as error:
         return [DeviceRecord(host=LOCAL, url=LOCAL, error=f"this machine's devices are not known: {error}")]
+
+
+def _search_path() -> Iterator[str]:
+    """Ours, for a child that may be in another folder."""
+    for entry in sys.path:
+        if isinstance(entry, str):  # programs put other things there too
+            with contextlib.suppress(OSError):  # our own folder may be gone
+                yield os.path.abspath(entry)
 
 
 def _decoded(told: bytes) -> tuple[devices.Device, ...]:
@@ -90,7 +101,8 @@ def records_of(host: Host, answer: Answer) -> list[DeviceRecord]:
     """A record for each device of a host's report."""
     report = answer.report
     if not report.devices:
-        return [_silent(host, f"{host.url}: it has no device")]
+        why = report.trouble or "it knows of no device of its own"
+        return [_silent(host, f"{host.url}: {why}; `glremote doctor` there says why")]
     return [
         DeviceRecord(
             host=host.name,
@@ -100,7 +112,7 @@ def records_of(host: Host, answer: Answer) -> list[DeviceRecord]:
             host_sessions=report.sessions,
             max_sessions=report.max_sessions,
             draining=report.draining,
-            **_fields(device),
+            **_fields(device) | {"trouble": report.trouble or device.trouble},
         )
         for device in report.devices
     ]

@@ -3,9 +3,7 @@
 Knows: how to open, use, resume and close a session over whatever links its connector makes. Does not know: moderngl,
 or who records. Buffers go in through `submit`; answers come out through the Pending of their ticket.
 
-Threads. Any thread may submit. One thread receives at a time: the pump, unless a caller waits; a caller that waits
-takes the receiving over and hands it back, and for a moment (`LEASE`) the pump leaves the link to the caller that
-comes again.
+Threads. Any thread may submit. One thread receives at a time (turn.py).
 """
 
 from __future__ import annotations
@@ -57,15 +55,14 @@ from .choosing import DeviceRecord
 from .devices import Traffic
 from .opening import GREETING_TIMEOUT, greet, prove, tell
 from .road import Connector, Road
-from .waiting import CriticalSections, Pending
+from .turn import Turn, Waiting
+from .waiting import Pending
 
 log = logging.getLogger("glremote")
 
 _DONE = operator.attrgetter("done")
 REFUSED = 0.3
 """Seconds for which nobody listens at the host's port; then the gateway is no more, and its sessions have ended too."""
-LEASE = 0.02
-"""Seconds for which the pump leaves a link to the caller that last waited on it."""
 
 
 class RemoteDevice:
@@ -98,17 +95,21 @@ class RemoteDevice:
         """Answers whose owners are to be told."""
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()  # the session and the link's sending side
-        self._receiving = threading.Lock()  # whoever holds it receives
-        self.receiver = 0
-        """The thread that holds it."""
-        self._polling = False  # it sleeps: nothing is half done
-        self.sections = CriticalSections()
+        self.turn = Turn(self)
+        self.sections = self.turn.sections
         """Whoever does several things with the device at once enters it, so that Ctrl-C comes before or behind them."""
-        self._leased_until = 0.0
         self._reconnecting = self._closing = False
+        ending.wait_if_over()
         self.road = Road(connector)
+        with ending.beginning(self):
+            self._greet(software, moderngl, require, allow_near)
+            ending.begun(self)
+        pump().add(self)
+
+    def _greet(self, software: str, moderngl: str, require: int, allow_near: bool) -> None:
+        host = self.host
         try:
-            self.distance = self.road.link.distance
+            self.distance, self.place = self.road.link.distance, self.road.link.device
             self._pace = Pace(self.distance, time.perf_counter())
             if self._pace.level:
                 threading.Thread(target=prepare, daemon=True).start()  # while the host's greeting is on its way
@@ -121,8 +122,6 @@ class RemoteDevice:
             self.road.close()
             raise
         self.stack = self._session.writes
-        ending.begun(self)
-        pump().add(self)
 
     def _begin(self, way: tuple[Link, Stack, Stack] | None) -> Session:
         """The session's core; near, if there is a way past the gateway: the websocket is its lifeline then."""
@@ -142,7 +141,7 @@ class RemoteDevice:
 
     def __repr__(self) -> str:
         state = "lost" if self.lost is not None else "near" if self.near else "connected"
-        return f"<RemoteDevice {self.host}: {self.renderer}, {state}>"
+        return f"<RemoteDevice {self.host}, {self.renderer}, {state}: {self.reason}>"
 
     @property
     def near(self) -> bool:
@@ -235,18 +234,15 @@ class RemoteDevice:
             self.wait_within(pending)
         if self.complete:
             self.notify()
+        if self.lost is not None:
+            ending.wait_if_over()
 
     def wait_within(self, pending: Pending) -> None:
         """The same, for a caller who is in `sections`, and who notifies behind them."""
         self.traffic.waits += 1
-        self._receive_until(functools.partial(_DONE, pending))
+        self.turn.until(functools.partial(_DONE, pending))
         while not pending.done and not isinstance(self.lost, Inherited):
-            self._interruptible_pause(0)  # another thread has found that the session is lost, and is telling everybody
-
-    @property
-    def is_receiving(self) -> bool:
-        """Whether this very thread is taking a packet: a finaliser that runs now cannot wait."""
-        return self.receiver == threading.get_ident() and not self._polling
+            self.turn.pause(0)  # another thread has found that the session is lost, and is telling everybody
 
     def wait_for_room(self, finished: Callable[[], bool]) -> None:
         """The same, for what the link has not taken yet."""
@@ -257,43 +253,12 @@ class RemoteDevice:
     def wait_until(self, finished: Callable[[], bool]) -> None:
         """Receive, in this thread, until something holds or the session is lost."""
         with self.sections:
-            self._receive_until(finished)
+            self.turn.until(finished)
         if self.complete:
             self.notify()
 
-    def _receive_until(self, finished: Callable[[], bool]) -> None:
-        while not self._received(finished) and self.lost is None:
-            self._interruptible_pause(0)  # somebody else receives
-
-    def _received(self, finished: Callable[[], bool]) -> bool:
-        """Whether it holds, after receiving as long as it does not and nobody else receives."""
-        receiving = self._receiving
-        if self.receiver == threading.get_ident():  # a signal's handler, while this thread sleeps further out
-            self._polling = False
-            try:
-                while not finished() and self.lost is None:
-                    self._receive(0.5, self.sections.interruptible)
-            finally:
-                self._polling = True
-            return True
-        if not (receiving.acquire(blocking=False) or receiving.acquire(timeout=0.005)):
-            return finished()
-        self.receiver = threading.get_ident()
-        try:
-            while not finished() and self.lost is None:
-                self._receive(0.5, self.sections.interruptible)
-        finally:
-            self.receiver = 0
-            self._leased_until = time.monotonic() + LEASE
-            receiving.release()
-        return True
-
-    def _interruptible_pause(self, seconds: float) -> None:
-        with self.sections.interruptible:
-            time.sleep(seconds)
-
-    def _receive(self, timeout: float, waiting: contextlib.AbstractContextManager[None]) -> None:
-        """Receive once, for at most `timeout` seconds. The caller holds `_receiving`."""
+    def receive(self, timeout: float, waiting: Waiting) -> None:
+        """See turn.py, which calls it."""
         if not self._session.connected:
             self._reconnect(waiting)
             return
@@ -301,12 +266,12 @@ class RemoteDevice:
         try:
             packets = link.receive_soon()
             if not packets:
-                self._polling = True
+                self.turn.asleep = True
                 try:
                     with waiting:
                         ready = link.poll(timeout, lifeline)
                 finally:
-                    self._polling = False
+                    self.turn.asleep = False
                 if self.road.link is not link:  # another was opened within
                     return
                 if lifeline is not None and lifeline.fileno() in ready:
@@ -392,10 +357,8 @@ class RemoteDevice:
                 due = beat if due is None else min(due, beat)
         descriptor = link.fileno()
         writing = (descriptor,) if link.has_unsent else ()
-        leased = self._leased_until - time.monotonic()
-        if leased > 0 or self._receiving.locked():
-            pause = max(leased, LEASE)
-            return Watch((), writing, pause if due is None else min(due, pause))
+        if leased := self.turn.leased:
+            return Watch((), writing, leased if due is None else min(due, leased))
         with self._lock:
             self._session.acknowledge()
             self._send()
@@ -403,13 +366,7 @@ class RemoteDevice:
 
     def ready(self) -> None:
         """See link/pump.py."""
-        if self.lost is None and self._receiving.acquire(blocking=False):
-            self.receiver = threading.get_ident()
-            try:
-                self._receive(0, contextlib.nullcontext())
-            finally:
-                self.receiver = 0
-                self._receiving.release()
+        if self.lost is None and self.turn.once():
             self.notify()
 
     def notify(self) -> None:
@@ -441,7 +398,7 @@ class RemoteDevice:
 
     def _reconnect_alone(self) -> None:
         try:
-            with self._receiving:
+            with self.turn.lock:
                 if self.lost is None and not self._session.connected:
                     self._reconnect(contextlib.nullcontext())
                 elif self.lost is None and self.road.lacks_lifeline:
@@ -451,8 +408,8 @@ class RemoteDevice:
             self.notify()
             pump().poke()
 
-    def _reconnect(self, waiting: contextlib.AbstractContextManager[None], lifeline: bool = False) -> None:
-        """Connect again, with backoff, for as long as the host keeps the session. The caller holds `_receiving`."""
+    def _reconnect(self, waiting: Waiting, lifeline: bool = False) -> None:
+        """Connect again, with backoff, for as long as the host keeps the session. It is the caller's turn."""
         deadline = time.monotonic() + self.greeting.grace
         pause = 0.05
         why, refused_since = "the connection broke", math.inf
@@ -540,8 +497,8 @@ class RemoteDevice:
 
     def inherit(self) -> None:
         """In a forked child: this session is the parent's. Close our copy of its socket and say nothing."""
-        self._lock, self._receiving = threading.RLock(), threading.Lock()
-        self.sections.inherit()
+        self._lock = threading.RLock()
+        self.turn.inherit()
         self.lost = Inherited(
             "this context was made by the parent process and was inherited by a fork; make a context in each process"
         )

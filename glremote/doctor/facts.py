@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from glremote.packages import release
+
 from .machine import Machine, Probed
 
 FRONT_LIBRARIES = ("libEGL.so.1", "libGL.so.1")
@@ -24,6 +26,10 @@ OTHER_VENDOR_FILES = (
     "/run/opengl-driver/share/glvnd/egl_vendor.d/*.json", "/opt/*/share/glvnd/egl_vendor.d/*.json",
 )  # fmt: skip
 """Where glvnd does not look, and drivers have been seen to put theirs."""
+MISLEADING = (
+    "LIBGL_ALWAYS_SOFTWARE", "GALLIUM_DRIVER", "MESA_LOADER_DRIVER_OVERRIDE", "LIBGL_DRIVERS_PATH",
+    "MESA_GL_VERSION_OVERRIDE",
+)  # fmt: skip
 NVIDIA_EGL = "libEGL_nvidia.so.0"
 NVIDIA_GRAPHICS = ("libEGL_nvidia", "libnvidia-eglcore", "libnvidia-glsi")
 """What of NVIDIA's driver OpenGL through EGL needs; compute needs none of it."""
@@ -74,9 +80,7 @@ class Facts:
     @cached_property
     def release(self) -> dict[str, str]:
         """/etc/os-release."""
-        lines = (self.machine.text("/etc/os-release") or "").splitlines()
-        pairs = (line.partition("=") for line in lines if "=" in line)
-        return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+        return release(self.machine.text("/etc/os-release") or "")
 
     @cached_property
     def container(self) -> str:
@@ -89,7 +93,29 @@ class Facts:
             return "podman"
         return self.machine.environment.get("container", "")
 
+    @cached_property
+    def has_non_free(self) -> bool:
+        """Whether Debian's non-free is among apt's sources."""
+        files = ["/etc/apt/sources.list", *self.machine.glob("/etc/apt/sources.list.d/*")]
+        return any(re.search(r"\snon-free(\s|$)", self.machine.text(path) or "") for path in files)
+
+    def has_package(self, name: str) -> bool:
+        """Whether a package of Debian's is installed, whatever became of its files."""
+        lists = (f"/var/lib/dpkg/info/{name}{kind}.list" for kind in ("", ":*"))
+        return any(self.machine.glob(path) for path in lists)
+
+    @property
+    def misleading(self) -> tuple[str, ...]:
+        """Variables that are set here, and have Mesa do something else than it would."""
+        return tuple(name for name in MISLEADING if self.machine.environment.get(name))
+
     # --- libraries
+
+    @cached_property
+    def named_folders(self) -> tuple[str, ...]:
+        """Those of LD_LIBRARY_PATH, which come before the system's."""
+        named = self.machine.environment.get("LD_LIBRARY_PATH", "").split(":")
+        return tuple(folder.rstrip("/") for folder in named if folder)
 
     @cached_property
     def not_loadable(self) -> dict[str, str]:
@@ -194,10 +220,25 @@ class Facts:
         """The versions in which each of NVIDIA_GRAPHICS is there."""
         found = {}
         for stem in NVIDIA_GRAPHICS:
-            names = (os.path.basename(path) for path in self.machine.libraries(f"{stem}.so.*"))
-            versions = (name.removeprefix(f"{stem}.so.") for name in names)
+            paths = [str(self.machine.path(path)) for path in self.machine.libraries(f"{stem}.so.*")]
+            led = (os.path.realpath(path) for path in paths)  # on Debian out of the folders that are looked through
+            names = dict.fromkeys(os.path.basename(path) for path in (*paths, *led) if os.path.exists(path))
+            versions = (name.removeprefix(f"{stem}.so.") for name in names if name.startswith(f"{stem}.so."))
             found[stem] = tuple(version for version in versions if "." in version)
         return found
+
+    @property
+    def nvidia_branch(self) -> str:
+        """By which Ubuntu tells its packages of this driver apart: "580", or "580-server"; "" where it is not known."""
+        for path in self.machine.glob("/var/lib/dpkg/info/libnvidia-compute-*.list"):
+            return re.sub(r".*/libnvidia-compute-|[:.].*", "", path)
+        major = (self.nvidia_module or "").partition(".")[0]
+        return major if major.isdecimal() else ""
+
+    @property
+    def nvidia_runfile(self) -> bool:
+        """Whether the driver came by NVIDIA's own installer, of which no package knows."""
+        return self.machine.exists("/usr/bin/nvidia-uninstall")
 
     @property
     def nvidia_is_here(self) -> bool:

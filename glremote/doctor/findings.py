@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import shlex
+import sys
 from collections.abc import Iterator
 
+from glremote.packages import GLVND, MESA, NVIDIA_LIBRARIES
 from glremote.protocol.devices import Device
 from glremote.version import VERSION
 
@@ -76,42 +79,49 @@ def about_libraries(facts: Facts) -> Iterator[Finding]:
     for name in lacks:
         if name not in absent:
             why = facts.not_loadable[name]
-            yield missing(f"{name} cannot be loaded: {why}", mending.install(facts, mending.GLVND, again=True))
+            yield missing(f"{name} cannot be loaded: {why}", *mending.install_again(facts, GLVND, name, why))
     if absent:
-        verb = "is" if len(absent) == 1 else "are"
-        text = f"{' and '.join(absent)} {verb} not installed: they find the driver's libraries (glvnd)"
-        yield missing(text, mending.install(facts, mending.GLVND))
+        do = "is not installed: it finds" if len(absent) == 1 else "are not installed: they find"
+        yield missing(f"{' and '.join(absent)} {do} the driver's libraries (glvnd)", *mending.install(facts, GLVND))
     if not lacks:
         yield ok(f"{' and '.join(FRONT_LIBRARIES)} can be loaded")
 
 
 def about_vendors(facts: Facts) -> Iterator[Finding]:
     """ICD files, and the libraries that they name."""
-    for name in (VENDOR_FILES, VENDOR_DIRS):
-        if value := facts.machine.environment.get(name):
-            yield warning(f"{name} is {value}: drivers are looked for nowhere else", f"unset {name}")
-            break
+    led = next((name for name in (VENDOR_FILES, VENDOR_DIRS) if facts.machine.environment.get(name)), None)
+    useless = all(vendor.trouble for vendor in facts.vendors)
+    if led is not None:
+        state = missing if useless else warning
+        nowhere = ", and there is none that can be used" if useless else ""
+        text = f"{led} is {facts.machine.environment[led]}: drivers are looked for nowhere else{nowhere}"
+        yield state(text, f"unset {led}")
     for vendor in facts.vendors:
-        yield _broken(facts, vendor) if vendor.trouble else ok(f"{vendor.path}: {vendor.library}, which can be loaded")
-    if not facts.vendors and not facts.nvidia_is_here:  # else it is told with that driver
+        if vendor.trouble:
+            yield _broken(facts, vendor, mends=led is None)
+        else:
+            yield ok(f"{vendor.path}: {vendor.library}, which can be loaded")
+    if led is None and not facts.vendors and not facts.nvidia_is_here:  # else it is told with that driver
         text = "no ICD file names a driver's EGL library, so there is no driver at all; this is Mesa's, which has one"
-        yield missing(f"{text} in software too", mending.install(facts, mending.MESA))
+        yield missing(f"{text} in software too", *mending.install(facts, MESA))
 
 
-def _broken(facts: Facts, vendor: Vendor) -> Finding:
+def _broken(facts: Facts, vendor: Vendor, mends: bool) -> Finding:
     """An ICD file that leads nowhere; it is passed over, so it harms only whoever needs that driver."""
-    is_nvidia = "nvidia" in vendor.path + vendor.library
-    needed = facts.nvidia_is_here if is_nvidia else all(one.trouble for one in facts.vendors)
-    what = mending.NVIDIA_LIBRARIES if is_nvidia else mending.MESA
-    mend = [mending.install(facts, what, again=not vendor.library)]
-    if is_nvidia and facts.container:
-        mend = [*mending.give_gpu(facts)]
-    elif is_nvidia and not vendor.library:
-        mend = [*mending.write_icd(facts, vendor.path)]
     text = vendor.trouble
     if vendor.library:
         text = f"it names {vendor.library}, which cannot be loaded ({vendor.trouble})"
-    return (missing if needed else warning)(f"{vendor.path}: {text}", *mend)
+    is_nvidia = "nvidia" in vendor.path + vendor.library
+    needed = facts.nvidia_is_here if is_nvidia else all(one.trouble for one in facts.vendors)
+    if not needed or not mends:
+        return warning(f"{vendor.path}: {text}; it is passed over")
+    what = NVIDIA_LIBRARIES if is_nvidia else MESA
+    mend = mending.install_again(facts, what, vendor.library, vendor.trouble)
+    if is_nvidia and facts.container:
+        mend = mending.give_gpu(facts)
+    elif is_nvidia and not vendor.library:
+        mend = mending.write_icd(facts, vendor.path)
+    return missing(f"{vendor.path}: {text}", *mend)
 
 
 def about_mesa(facts: Facts) -> Iterator[Finding]:
@@ -120,7 +130,7 @@ def about_mesa(facts: Facts) -> Iterator[Finding]:
         return
     if not (drivers := facts.mesa_drivers):
         text = "Mesa's EGL library is there, and not one of its drivers (DRI)"
-        yield missing(text, mending.install(facts, mending.MESA, again=True))
+        yield missing(text, *mending.install_again(facts, MESA, "", ""))
         return
     others = f" and {len(drivers) - 1} more" if len(drivers) > 1 else ""
     yield ok(f"Mesa's drivers are there: {drivers[0]}{others}")
@@ -138,13 +148,16 @@ def about_devices(facts: Facts, explained: bool) -> Iterator[Finding]:
         what = f" ({renderer})" if renderer else ""
         again = any(words in reason for words in AGAIN)
         yield (ok if again else warning)(f"EGL's device {index}{what} is not used: {reason}")
+    aside = tuple(f"unset {name}  # it is {facts.machine.environment[name]}" for name in facts.misleading)
     if not devices:
         told = why or "on none of EGL's devices can a context be made" if others else why or "EGL lists no device"
-        yield missing(f"nothing can be drawn here: {told}")
+        yield missing(f"nothing can be drawn here: {told}", *aside)
     elif all(device.software for device in devices):
         drawn = f"{IN_SOFTWARE}, by {devices[0].renderer}"
         if not facts.has_gpu:
             yield warning(f"{drawn}, since no GPU is here; the pictures are right, and slow")
+        elif aside:
+            yield missing(f"{drawn}, though a GPU is here; variables have Mesa do so", *aside)
         elif explained:
             yield warning(f"{drawn}, for want of what is missing above; the pictures are right, and slow")
         else:
@@ -175,8 +188,8 @@ def about_hosting(facts: Facts) -> Iterator[Finding]:
     else:
         yield ok("a worker has its walls: Landlock and seccomp")
     if "no cgroup bounds it" in memory:
-        line = "glremote serve --print-unit  # a service of systemd's may divide its cgroup"
-        yield warning(memory, *(() if facts.container else (line,)))
+        divided = "glremote serve --print-unit  # a service of systemd's may divide its cgroup"
+        yield warning(memory, *(() if facts.container else (divided,)))
     else:
         yield ok(memory)
     soft, hard = facts.machine.descriptors()
@@ -189,5 +202,5 @@ def about_hosting(facts: Facts) -> Iterator[Finding]:
     if facts.machine.user.number == 0 and not facts.container:
         yield warning(
             "root asks, who may open every device; a host had better be another user's, so ask as that one too",
-            "sudo -u glremote glremote doctor",
+            f"sudo -u USER {shlex.quote(sys.executable)} -m glremote doctor",
         )

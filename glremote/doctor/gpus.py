@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 from collections.abc import Iterator
+
+from glremote.packages import NVIDIA_DRIVER, NVIDIA_LIBRARIES
 
 from . import mending
 from .facts import AMD, INTEL, MAKERS, NVIDIA, NVIDIA_EGL, NVIDIA_GRAPHICS, Facts, Gpu, Node
@@ -24,6 +27,8 @@ def about_nvidia(facts: Facts) -> Iterator[Finding]:
     yield ok(f"NVIDIA's kernel module {facts.nvidia_module} is loaded")
     if not any(node.path != "/dev/nvidiactl" for node in facts.nvidia_nodes) or not _has_control(facts):
         yield _no_nodes(facts)
+        if facts.container:
+            return  # its libraries come with the devices
     yield from _nvidia_libraries(facts)
 
 
@@ -39,7 +44,7 @@ def _no_module(facts: Facts) -> Finding:
     where = f" at {gpu.address}" if gpu else ""
     if gpu and gpu.driver == "nouveau":
         text = f"the GPU of NVIDIA's{where} is Mesa's (nouveau's), which is slow and may do without OpenGL 4.3"
-        return warning(text, mending.install(facts, mending.NVIDIA_DRIVER), mending.as_root(facts, "reboot"))
+        return warning(text, *mending.install(facts, NVIDIA_DRIVER), mending.as_root(facts, "reboot"))
     if any(facts.nvidia_libraries.values()):
         if facts.nvidia_is_built is False:
             text = f"NVIDIA's driver is installed, and its kernel module was not built for this kernel ({facts.kernel})"
@@ -47,7 +52,7 @@ def _no_module(facts: Facts) -> Finding:
         text = f"NVIDIA's driver is installed, and its kernel module is not loaded for the GPU{where}"
         return missing(text, mending.as_root(facts, "modprobe nvidia"))
     text = f"there is a GPU of NVIDIA's{where}, and NVIDIA's driver is not installed"
-    return missing(text, mending.install(facts, mending.NVIDIA_DRIVER), mending.as_root(facts, "reboot"))
+    return missing(text, *mending.install(facts, NVIDIA_DRIVER), mending.as_root(facts, "reboot"))
 
 
 def _no_nodes(facts: Facts) -> Finding:
@@ -64,8 +69,9 @@ def _nvidia_libraries(facts: Facts) -> Iterator[Finding]:
     if absent:
         yield _no_graphics(facts, absent)
         return
-    wrong = {stem: found for stem, found in facts.nvidia_libraries.items() if facts.nvidia_module not in found}
-    if wrong:
+    module = facts.nvidia_module or ""
+    wrong = {stem: found for stem, found in facts.nvidia_libraries.items() if module not in found}
+    if wrong and module[:1].isdecimal():
         yield _other_version(facts, next(iter(wrong.items())))
         return
     yield ok(f"its libraries for OpenGL are there, of the same version: {', '.join(NVIDIA_GRAPHICS)}")
@@ -86,10 +92,16 @@ def _no_graphics(facts: Facts, absent: list[str]) -> Finding:
     if facts.container:
         given = facts.capabilities
         has = f"NVIDIA_DRIVER_CAPABILITIES is {given}" if given else "NVIDIA_DRIVER_CAPABILITIES is not set"
+        if {"all", "graphics"} & set((given or "").split(",")):
+            text = f"{names} are not there, though {has}: the driver of the machine itself has no part that draws"
+            return missing(text, "glremote doctor  # on the machine itself, which says what is to be installed there")
         text = f"this container has NVIDIA's driver for compute alone: {names} are not there, and {has}"
         return missing(text, *mending.give_gpu(facts))
     text = f"NVIDIA's driver is here without its libraries for OpenGL ({names}), as it is installed for CUDA alone"
-    return missing(text, mending.install(facts, mending.NVIDIA_LIBRARIES))
+    if facts.nvidia_runfile:
+        line = f"sh NVIDIA-Linux-{platform.machine()}-{facts.nvidia_module}.run --no-kernel-modules"
+        return missing(text, f"{mending.as_root(facts, line)}  # without --no-opengl-files")
+    return missing(text, *mending.install(facts, NVIDIA_LIBRARIES))
 
 
 def _other_version(facts: Facts, wrong: tuple[str, tuple[str, ...]]) -> Finding:
@@ -151,7 +163,7 @@ def _how_opened(facts: Facts, node: Node) -> tuple[str, ...]:
         return mending.give_gpu(facts) if nvidia else (mending.give_render_nodes(facts, node.number),)
     if node.error in (errno.ENXIO, errno.ENODEV):
         return (mending.as_root(facts, "modprobe nvidia" if "nvidia" in node.path else "modprobe amdgpu"),)
-    if node.group_may and node.number:
+    if node.group_may and node.number and (facts.container or not node.group.isdecimal()):
         if facts.container:
             return (mending.give_render_nodes(facts, node.number),)
         again = f"sudo -iu {facts.machine.user.name}  # anew, since groups are taken at login; or restart the service"

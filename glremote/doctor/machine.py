@@ -59,9 +59,14 @@ class Probed(NamedTuple):
 
 def load(names: Iterable[str]) -> dict[str, str]:
     """Why a library cannot be loaded, of those that cannot be."""
+    from glremote.host.probing import how
+
+    names = list(names)
     done = _child("-c", LOADING, *names)
+    if done.returncode and len(names) > 1:  # which of them it was shows where each is alone
+        return {name: why for one in names for name, why in load([one]).items()}
     if done.returncode:
-        return {name: _last_line(done.stderr) or f"loading ended with {done.returncode}" for name in names}
+        return {name: _last_line(done.stderr) or f"it ended the process: {how(done.returncode)}" for name in names}
     found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -101,11 +106,13 @@ def descriptors() -> tuple[int, int]:
 
 def user() -> User:
     """Who runs this."""
-    import getpass
+    if not hasattr(os, "getuid"):
+        return User(1000, "the user")
+    import pwd  # not getpass, which believes the environment, and that may be another's
 
-    number = os.getuid() if hasattr(os, "getuid") else 1000
-    with contextlib.suppress(KeyError, OSError):
-        return User(number, getpass.getuser())
+    number = os.getuid()
+    with contextlib.suppress(KeyError):
+        return User(number, pwd.getpwuid(number).pw_name)
     return User(number, str(number))
 
 

@@ -1,88 +1,66 @@
-"""The lines that mend a machine: which package has what, under the names of several distributions.
+"""The lines that mend a machine.
 
-Knows: package tools, and how containers are given a GPU. Does not know: what is missing where.
+Knows: what is done with package tools, and how containers are given a GPU. Does not know: what is missing where, or
+what packages are called (packages.py).
 """
 
 from __future__ import annotations
 
+import re
 import shlex
+
+from glremote.packages import AGAIN, BRANCH, HEADERS, INSTALL, NVIDIA_DRIVER, NVIDIA_LIBRARIES, PACKAGES, names, tool
 
 from .facts import CAPABILITIES, NVIDIA_EGL, Facts
 
-GLVND, MESA, NVIDIA_LIBRARIES, NVIDIA_DRIVER = "glvnd", "mesa", "nvidia's graphics libraries", "nvidia's driver"
-HEADERS = "the kernel's headers"
-INSTALL = {
-    "apt-get": "apt-get install -y", "dnf": "dnf install -y", "pacman": "pacman -S --noconfirm",
-    "zypper": "zypper install -y", "apk": "apk add",
-}  # fmt: skip
-AGAIN = {"apt-get": "apt-get install --reinstall -y", "dnf": "dnf reinstall -y", "zypper": "zypper install -y --force"}
-TOOLS = {
-    "debian": "apt-get", "ubuntu": "apt-get", "fedora": "dnf", "rhel": "dnf", "centos": "dnf", "amzn": "dnf",
-    "arch": "pacman", "suse": "zypper", "opensuse": "zypper", "alpine": "apk",
-}  # fmt: skip
-"""By ID or ID_LIKE in /etc/os-release."""
-PACKAGES = {
-    GLVND: {
-        "apt-get": "libegl1 libgl1", "dnf": "libglvnd-egl libglvnd-glx", "pacman": "libglvnd", "zypper": "libglvnd",
-        "apk": "mesa-egl mesa-gl",
-    },
-    MESA: {
-        "apt-get": "libegl-mesa0 libgl1-mesa-dri", "dnf": "mesa-libEGL mesa-dri-drivers", "pacman": "mesa",
-        "zypper": "Mesa-libEGL1 Mesa-dri", "apk": "mesa-egl mesa-dri-gallium",
-    },
-    NVIDIA_LIBRARIES: {
-        "apt-get": "nvidia-egl-icd", "dnf": "nvidia-driver-libs", "pacman": "nvidia-utils", "zypper": "nvidia-gl-G06",
-    },
-    NVIDIA_DRIVER: {
-        "apt-get": "linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd",
-        "dnf": "nvidia-driver nvidia-driver-libs",
-        "pacman": "nvidia nvidia-utils", "zypper": "nvidia-driver-G06-kmp-default nvidia-gl-G06",
-    },
-    HEADERS: {
-        "apt-get": "linux-headers-$(uname -r)", "dnf": "kernel-devel-$(uname -r)", "pacman": "linux-headers",
-        "zypper": "kernel-default-devel",
-    },
-}  # fmt: skip
-SECTIONS = "contrib, non-free and non-free-firmware"
-"""Of Debian, in which NVIDIA's driver and what it needs are."""
 ICD_FILE = "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
 ICD = '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s"}}'
+SOURCES = {"/etc/apt/sources.list.d/debian.sources": "Components:", "/etc/apt/sources.list": "deb "}
+"""Where Debian says which parts of it are used, and how such a line begins."""
 GRAPHICS = f"{CAPABILITIES}=graphics,utility,compute"
 
 
-def install(facts: Facts, what: str, again: bool = False) -> str:
-    """The line that installs it; `again`: where it is installed, and broken."""
-    tool = _tool(facts)
-    packages = PACKAGES[what].get(tool, "")
-    if facts.release.get("ID") == "ubuntu":
-        packages = _on_ubuntu(facts, what) or packages
-    if facts.release.get("ID") == "fedora":  # its users have this driver from RPM Fusion
-        packages = {NVIDIA_LIBRARIES: "xorg-x11-drv-nvidia-libs", NVIDIA_DRIVER: "akmod-nvidia"}.get(what, packages)
+def install(facts: Facts, what: str) -> tuple[str, ...]:
+    """The lines that install it."""
+    packages = names(facts.release, what, facts.nvidia_branch or BRANCH)
     if not packages:
-        return f"install what Debian calls: {PACKAGES[what]['apt-get']}"
-    line = AGAIN.get(tool, INSTALL[tool]) if again else INSTALL[tool]
-    line = as_root(facts, f"{line} {packages}")
-    from_elsewhere = what in (NVIDIA_LIBRARIES, NVIDIA_DRIVER) and facts.release.get("ID") == "debian"
-    return f"{line}  # apt's sources must have {SECTIONS}" if from_elsewhere else line
+        return (f"install what Debian calls: {PACKAGES[what]['apt-get']}",)
+    known = tool(facts.release)
+    there = known == "apt-get" and any(facts.has_package(name) for name in packages.split())
+    line = as_root(facts, f"{AGAIN[known] if there else INSTALL[known]} {packages}")
+    return (*(_sources(facts, what) if known == "apt-get" else ()), line)
 
 
 def build_module(facts: Facts) -> tuple[str, ...]:
     """How NVIDIA's kernel module is built for the kernel that runs, where the driver is installed, and loaded."""
     builds = "akmods --force" if facts.release.get("ID") == "fedora" else "dkms autoinstall"
-    return install(facts, HEADERS), as_root(facts, builds), as_root(facts, "modprobe nvidia")
+    return (*install(facts, HEADERS), as_root(facts, builds), as_root(facts, "modprobe nvidia"))
 
 
-def _tool(facts: Facts) -> str:
-    names = [facts.release.get("ID", ""), *facts.release.get("ID_LIKE", "").split()]
-    return next((TOOLS[name] for name in names if name in TOOLS), "")
+def _sources(facts: Facts, what: str) -> tuple[str, ...]:
+    """What apt-get must know first: an image has no lists, and Debian leaves out the part that has NVIDIA's driver."""
+    update = as_root(facts, "apt-get update")
+    if facts.release.get("ID") == "debian" and what in (NVIDIA_LIBRARIES, NVIDIA_DRIVER) and not facts.has_non_free:
+        for file, begin in SOURCES.items():
+            if facts.machine.exists(file):
+                return as_root(facts, f"sed -i '/^{begin}/s/$/ contrib non-free/' {file}"), update
+    return () if facts.machine.glob("/var/lib/apt/lists/*Release") else (update,)
 
 
-def _on_ubuntu(facts: Facts, what: str) -> str:
-    """There the packages have the driver's version in their names."""
-    branch = (facts.nvidia_module or "").partition(".")[0]
-    if not branch.isdecimal():
-        branch = "580"
-    return {NVIDIA_LIBRARIES: f"libnvidia-gl-{branch}", NVIDIA_DRIVER: f"nvidia-driver-{branch}"}.get(what, "")
+def install_again(facts: Facts, what: str, library: str, why: str) -> tuple[str, ...]:
+    """The line that mends what is installed and broken: a library that cannot be loaded, or one that it needs."""
+    if folder := next((one for one in facts.named_folders if f"{one}/" in why), None):
+        others = ":".join(one for one in facts.named_folders if one != folder)
+        return (f"export LD_LIBRARY_PATH={others}" if others else "unset LD_LIBRARY_PATH",)
+    packages, known = names(facts.release, what), tool(facts.release)
+    if not packages or known not in AGAIN:
+        return install(facts, what)
+    line = f"{AGAIN[known]} {packages}"
+    if known == "apt-get":
+        found = re.search(r"([^\s/:(]+\.so[^\s/:]*): ", why)
+        if culprit := found[1] if found else library:
+            line += f" $(dpkg -S {culprit} | grep -v ^diversion | cut -d: -f1)"
+    return (as_root(facts, line),)
 
 
 def as_root(facts: Facts, line: str) -> str:
@@ -111,4 +89,8 @@ def give_render_nodes(facts: Facts, group: int | None = None) -> str:
 def write_icd(facts: Facts, path: str = ICD_FILE) -> tuple[str, ...]:
     """How NVIDIA's ICD file is written, where no package has brought it."""
     inner = f"mkdir -p {path.rpartition('/')[0]} && echo '{ICD % NVIDIA_EGL}' > {path}"
-    return (inner if facts.machine.user.number == 0 else f"sudo sh -c {shlex.quote(inner)}",)
+    return (_by_shell(facts, inner),)
+
+
+def _by_shell(facts: Facts, inner: str) -> str:
+    return inner if facts.machine.user.number == 0 else f"sudo sh -c {shlex.quote(inner)}"

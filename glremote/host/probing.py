@@ -106,7 +106,7 @@ class Probe:
             self.close()
             return Found(why="EGL's devices could not be tried in time")
         if not told:
-            return Found(why=f"EGL's devices could not be tried: {_how(self._process.wait())}")
+            return Found(why=f"EGL's devices could not be tried: {how(self._process.wait())}")
         return read(told)
 
     def close(self) -> None:
@@ -283,7 +283,7 @@ class Child:
             return None, f"its driver was not ready within {PATIENCE:g} s"
         _, status = os.waitpid(self._pid, 0)
         if not self._told:
-            return None, f"its driver ended the process: {_how(os.waitstatus_to_exitcode(status))}"
+            return None, f"its driver ended the process: {how(os.waitstatus_to_exitcode(status))}"
         told = json.loads(self._told)
         return told.get("result"), told.get("error", "")
 
@@ -293,7 +293,8 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _how(status: int) -> str:
+def how(status: int) -> str:
+    """How a process ended, in a word."""
     names = {number.value: number.name for number in signal.Signals}
     return names.get(-status, f"signal {-status}") if status < 0 else f"status {status}"
 

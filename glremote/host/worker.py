@@ -1,21 +1,15 @@
-"""A worker: one session, one context, one thread; a process of its own, or a thread of the client's for tests.
+"""A worker: one session, one context, one thread; in a process of its own, or a thread of the client's for tests.
 
-Knows: the session's core, epochs, where answers go, and when to acknowledge. Does not know: sockets (port.py), tokens,
-or what a command does (interpreter.py).
+Knows: the session's core, epochs, where answers go, and when to acknowledge. Does not know: sockets (port.py), its
+process (process.py), tokens, or what a command does (interpreter.py).
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import moderngl
@@ -44,9 +38,7 @@ from glremote.protocol.session import Session
 from glremote.protocol.stacks import Span, Stack
 from glremote.version import VERSION as SOFTWARE
 
-from . import walls
-from .deadlines import Deadlines, Page
-from .egl import make_context
+from .deadlines import Deadlines
 from .interpreter import Interpreter, Part, describe
 from .keeping import InReplay
 from .limits import Limits
@@ -450,76 +442,3 @@ class Worker:
 
 def _shortened(text_: str) -> str:
     return text_.encode(errors="replace")[:LONGEST_TEXT].decode(errors="ignore")
-
-
-NO_EGL = (
-    "no OpenGL through EGL on this machine: {error}; on Debian or Ubuntu install a driver with "
-    "`apt-get install libegl1 libgl1 libegl-mesa0 libgl1-mesa-dri`"
-)
-KEPT_OUT = "the walls around a worker keep it from its work: {error}; `glremote serve --no-walls` does without them"
-NO_WALLS = "the walls around a worker could not be put up: {error}; `glremote serve --no-walls` does without them"
-
-
-def main(arguments: list[str]) -> int:
-    """`python -m glremote.host.worker --fd N [--deadlines N] [--device-index I] [--limits TEXT] [--cache DIR]`.
-
-    Serve one session, which comes through an inherited socket; what runs, and since when, is written into memory that
-    was inherited too (deadlines.py). With a cache folder the walls (walls.py) go up before the first byte is read.
-    """
-    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    _die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the gateway's to handle
-    cache = options.get("--cache")
-    if cache is not None:
-        walls.keep_in(Path(cache))
-        try:
-            walls.forbid_files(Path(cache))
-        except OSError as error:
-            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
-            return 4
-    door = Door.open(STACK_SIZE)
-    port = Port(socket.socket(fileno=int(options["--fd"])), door)
-    index = options.get("--device-index")
-    limits = Limits().changed(options.get("--limits", ""))
-    page = None
-    if "--deadlines" in options:
-        page = Page(int(options["--deadlines"]))
-        page.close()
-    make = partial(make_context, device_index=None if index is None else int(index))
-    try:
-        worker = Worker(port, make, door, limits, Deadlines(limits, page))
-    except Exception as error:
-        why = KEPT_OUT if cache is not None and isinstance(error, PermissionError) else NO_EGL
-        print(why.format(error=error), file=sys.stderr, flush=True)
-        port.close()
-        return 3
-    if cache is not None:
-        try:
-            walls.forbid_calls()
-        except OSError as error:
-            print(NO_WALLS.format(error=error.strerror), file=sys.stderr, flush=True)
-            port.close()
-            return 4
-    try:
-        port.send(Is.READY, [str(worker.driver.info["GL_RENDERER"]).encode()])
-        worker.run()
-    except PortClosed:
-        return 0
-    finally:
-        port.close()
-    return 0
-
-
-def _die_with_parent() -> None:
-    """Linux: be killed when the gateway dies, however it dies (prctl(2), PR_SET_PDEATHSIG)."""
-    if sys.platform == "linux":
-        import ctypes
-
-        parent = os.getppid()
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -17,7 +17,16 @@ from websockets.uri import WebSocketURI
 from glremote.protocol import devices
 from glremote.protocol.errors import HostUnreachable, ProtocolError
 
-from .reaching import CONNECT_TIMEOUT, check_refusal, headers, open_socket, parsed, seconds_at_the_host
+from .reaching import (
+    CONNECT_TIMEOUT,
+    NOT_A_WORD,
+    broken,
+    check_refusal,
+    headers,
+    open_socket,
+    parsed,
+    seconds_at_the_host,
+)
 from .tls import Trust
 
 
@@ -40,7 +49,7 @@ def ask(url: str, token: str | None = None, trust: Trust | None = None, timeout:
     with open_socket(url, uri, trust, timeout) as sock:
         began = time.monotonic()
         response, came = _exchange(url, sock, _request(uri, said), deadline, timeout)
-    if response.status_code == 404 and response.headers.get("Server") == "glremote":
+    if response.status_code == 404 and "glremote" in response.headers.get_all("Server"):
         raise HostUnreachable(
             f"{url}: glremote on this host is older than this, and tells nothing of its devices; upgrade it there"
         )
@@ -48,7 +57,7 @@ def ask(url: str, token: str | None = None, trust: Trust | None = None, timeout:
     try:
         if response.status_code != 200:
             raise ProtocolError(f"HTTP status {response.status_code}")
-        return Answer(devices.decode(bytes(response.body)), max(0.0, came - began - seconds_at_the_host(response)))
+        return Answer(devices.decode(_body(response)), max(0.0, came - began - seconds_at_the_host(response)))
     except ProtocolError as error:
         raise HostUnreachable(f"{url}: what answers there is no glremote host ({error})") from None
 
@@ -57,7 +66,14 @@ def _request(uri: WebSocketURI, said: dict[str, str]) -> bytes:
     path = uri.path.rpartition("/")[0] + devices.PATH  # beside the websocket's, also behind a proxy
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}:{uri.port}", "Connection: close"]
+    lines.append(f"Accept-Encoding: {devices.PACKING}")
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in said.items()), "", ""]).encode("ascii")
+
+
+def _body(response: Response) -> bytes:
+    """Raises ProtocolError."""
+    body = bytes(response.body)
+    return devices.unpack(body) if response.headers.get("Content-Encoding", "").lower() == devices.PACKING else body
 
 
 def _exchange(url: str, sock: socket.socket, request: bytes, deadline: float, timeout: float) -> tuple[Response, float]:
@@ -72,8 +88,8 @@ def _exchange(url: str, sock: socket.socket, request: bytes, deadline: float, ti
         while True:
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             data = sock.recv(1 << 16)
-            came = came or time.monotonic()
             if data:
+                came = came or time.monotonic()
                 reader.feed_data(data)
             else:
                 reader.feed_eof()
@@ -85,6 +101,7 @@ def _exchange(url: str, sock: socket.socket, request: bytes, deadline: float, ti
     except TimeoutError:
         raise HostUnreachable(f"{url}: connected, and no glremote host answered within {timeout:g} s") from None
     except OSError as error:
-        raise HostUnreachable(f"{url}: the connection broke while it was asked: {error}") from None
+        raise HostUnreachable(f"{url}: {broken(error, 'while it was asked')}") from None
     except (ValueError, LookupError, EOFError, NotImplementedError, WebSocketException) as error:
-        raise HostUnreachable(f"{url}: what answers there is no glremote host ({error})") from None
+        why = error if came else NOT_A_WORD
+        raise HostUnreachable(f"{url}: what answers there is no glremote host ({why})") from None

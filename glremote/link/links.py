@@ -126,6 +126,8 @@ class Link:
         self.codec = codec
         self.distance = 0.0
         """Seconds that the other side's first word took to come."""
+        self.device = ""
+        """Which one the other side says that a new session is on (protocol/devices.py)."""
         self.bytes_sent = 0
         self.bytes_received = 0
         self.keepalive: float | None = None

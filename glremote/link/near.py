@@ -55,7 +55,8 @@ class Allocation:
         """`base`: where the stack begins in it. The descriptor is ours, and closed when nobody allocates any more."""
         self._descriptor = descriptor
         self._base = base
-        weakref.finalize(self, os.close, descriptor)
+        # At exit it would be called before the program's finalisers are, and theirs may write.
+        weakref.finalize(self, os.close, descriptor).atexit = False
 
     def __call__(self, start: int, end: int) -> None:
         """See Stack."""

@@ -23,7 +23,16 @@ from glremote.protocol.errors import HostUnreachable
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
-from .reaching import CONNECT_TIMEOUT, check_refusal, headers, open_socket, parsed, seconds_at_the_host
+from .reaching import (
+    CONNECT_TIMEOUT,
+    NOT_A_WORD,
+    broken,
+    check_refusal,
+    headers,
+    open_socket,
+    parsed,
+    seconds_at_the_host,
+)
 from .tls import Trust
 
 PATH = "/glremote"
@@ -93,9 +102,9 @@ def connect(
 ) -> Link:
     """Open a websocket to the host at `url` (ws:// or wss://), for a new session or the named one.
 
-    `device` names that of a new session; without it the host chooses. `trust` is for wss://; without it, the system's
-    authorities. `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host and what to
-    do.
+    `device` names that of a new session, or several; without it the host chooses. `trust` is for wss://; without it,
+    the system's authorities. `timeout` is seconds for all of it. Raises HostUnreachable or NotAdmitted, naming the host
+    and what to do.
     """
     uri = parsed(url)
     said = headers(url, token)
@@ -121,7 +130,7 @@ def connect(
         sock.close()
         raise
     link = Link(sock, WebSocketCodec(protocol, LARGEST_PACKET * 2))
-    link.keepalive = KEEPALIVE
+    link.keepalive, link.device = KEEPALIVE, response.headers.get(DEVICE_HEADER, "")
     link.distance = max(0.0, time.monotonic() - began - seconds_at_the_host(response))
     link.early.extend(frame.data for frame in early if frame.opcode is Opcode.BINARY)
     return link
@@ -133,12 +142,14 @@ def _upgrade(
     """Send the request and wait for the response; that, and the frames that came right behind it."""
     response: Response | None = None
     frames: list[Frame] = []
+    said = False
     try:
         sock.sendall(b"".join(protocol.data_to_send()))
         while response is None and protocol.handshake_exc is None:
             sock.settimeout(max(0.01, deadline - time.monotonic()))
             data = sock.recv(1 << 16)
             if data:
+                said = True
                 protocol.receive_data(data)
             else:
                 protocol.receive_eof()
@@ -150,11 +161,12 @@ def _upgrade(
             if not data:
                 break
     except TimeoutError:
-        raise HostUnreachable(f"{url}: connected, and no glremote host answered within {CONNECT_TIMEOUT} s") from None
+        raise HostUnreachable(f"{url}: connected, and no glremote host answered within {CONNECT_TIMEOUT:g} s") from None
     except OSError as error:
-        raise HostUnreachable(f"{url}: the connection broke while it was opened: {error}") from None
+        raise HostUnreachable(f"{url}: {broken(error, 'while it was opened')}") from None
     if response is not None and protocol.handshake_exc is None:
         return response, frames
     if response is not None and isinstance(protocol.handshake_exc, InvalidStatus):
         check_refusal(url, response)
-    raise HostUnreachable(f"{url}: what answers there is no glremote host ({protocol.handshake_exc})")
+    why = protocol.handshake_exc if said else NOT_A_WORD
+    raise HostUnreachable(f"{url}: what answers there is no glremote host ({why})")

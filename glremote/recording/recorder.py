@@ -22,6 +22,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from glremote.device import ending
 from glremote.device.remote import RemoteDevice
 from glremote.device.waiting import Pending
 from glremote.protocol import buffers, messages
@@ -245,7 +246,7 @@ class Recorder:
         if self._block is not None:
             self._would_wait(f"{kind.__name__} needs an answer")
         device = self.device
-        if (device.receiver and device.is_receiving) or self._sender == threading.get_ident():
+        if (device.turn.owner and device.turn.is_awake_here) or self._sender == threading.get_ident():
             raise WouldWait(f"{kind.__name__} needs an answer, in a finaliser, where none can come")
         with device.sections:
             self._ask(pending, kind, *fields)
@@ -350,6 +351,7 @@ class Recorder:
         self._alert = False
         if self.device.lost is not None:
             self._alert = True
+            ending.wait_if_over()
             raise self.device.lost
         if self._quiet:
             self._quiet = False

@@ -94,7 +94,7 @@ def _workers() -> list[Path]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if b"glremote.host.worker" in (process / "cmdline").read_bytes():
+            if b"glremote.host.process" in (process / "cmdline").read_bytes():
                 found.append(process)
     return found
 

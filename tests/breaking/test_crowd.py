@@ -107,7 +107,7 @@ def impatient(tmp_path: Path) -> Iterator[Callable[[float], Host]]:
     with contextlib.ExitStack() as stack:
 
         def start(grace: float) -> Host:
-            command = [sys.executable, "-P", "-m", "glremote.host.worker"]
+            command = [sys.executable, "-P", "-m", "glremote.host.process"]
             constants = {"PING_INTERVAL": 0.1, "PING_TIMEOUT": 0.5}
             host = Host(tmp_path, worker_command=command, constants=constants, grace=grace)
             stack.callback(host.close)

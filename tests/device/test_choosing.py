@@ -79,14 +79,28 @@ CASES = [
         "the next", [gpu("a"), gpu("b", sessions=1)], Wanted(), 1,
         "the only one that will do; a was chosen before and failed: it died", failed={"ws://a:8765": "it died"},
     ),
+    Case(
+        "the next of the same host", [gpu("a"), gpu("a", 1)], Wanted(), 1,
+        r"the only one that will do; a/0 \(H200\) was chosen before and failed: it died",
+        failed={gpu("a").place: "it died"},
+    ),
+    Case("no worker there", [gpu("a", trouble="x"), gpu("a", 1, sessions=9)], Wanted(), 1, "the only one"),
+    Case("no worker, but named", [gpu("a", trouble="x"), gpu("b")], Wanted(device="GPU-a-0000"), 0, "the only one"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.what for case in CASES])
 def test_the_choice(case: Case) -> None:
     choice = choose(case.records, case.wanted, case.local, case.failed)
-    assert choice.record is case.records[case.chosen]
+    assert choice.records[0] is case.records[case.chosen]
     assert re.search(case.reason, choice.reason), choice.reason
+
+
+def test_those_that_would_do_as_well_are_told() -> None:
+    """Of one host, so that it may choose among them: it alone knows who else comes in this moment."""
+    records = [gpu("a", 0, sessions=1), gpu("a", 1), gpu("b", 0), gpu("a", 2), gpu("a", 3, load=1.0)]
+    assert choose(records, Wanted()).records == (records[1], records[3])
+    assert choose(records, Wanted(device="0000:02:00.0")).records == (records[3],)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +109,7 @@ def test_the_choice(case: Case) -> None:
         ([], Wanted(), "there is none"),
         ([DEAD], Wanted(), "dead: ws://dead:1: no host answers there"),
         ([gpu("a")], Wanted(url="ws://b:1"), "there is none"),
-        ([gpu("a"), gpu("a", 1)], Wanted(device="2"), "a/1 (H200): it is not '2'"),
+        ([gpu("a"), gpu("a", 1)], Wanted(device="2"), "a/1 (H200): it is '1', and not '2'"),
         ([gpu("a", version=450)], Wanted(version=460), "it has OpenGL 4.5, and not 4.6"),
         ([gpu("a")], Wanted(extensions=("GL_X", "GL_ARB_gpu_shader5", "GL_Y")), "it has no GL_X, GL_Y"),
         ([gpu("a", memory_free=GIB)], Wanted(memory=2 * GIB), "it has 1.0 GiB of memory free, and not 2.0"),
@@ -103,6 +117,8 @@ def test_the_choice(case: Case) -> None:
         ([llvmpipe("a")], Wanted(software=False), "it is a software renderer"),
         ([gpu("a", draining=True)], Wanted(), "its host is going down"),
         ([gpu("a", host_sessions=16, max_sessions=16)], Wanted(), "no room: 16 of at most 16 sessions"),
+        ([gpu("a", trouble="no worker can be started: x")], Wanted(), "a/0 (H200): no worker can be started: x"),
+        ([llvmpipe("a")], Wanted(device="0"), "it is 'software', and not '0'"),
     ],
 )
 def test_why_none_will_do(records: list[DeviceRecord], wanted: Wanted, why: str) -> None:

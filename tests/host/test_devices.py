@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import http.client
 import json
 import subprocess
@@ -15,19 +16,28 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import moderngl
 import pytest
 from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as open_websocket
 
 import glremote
+from glremote.device import listing
+from glremote.doctor.finding import State
+from glremote.doctor.reaching import reach
 from glremote.host.gateway.devices import Devices, Served
 from glremote.host.gateway.tokens import Token, TokensFile
-from glremote.host.gpus import State
+from glremote.host.gpus import State as GpuState
 from glremote.host.serving import NO_TOKENS, LocalHost, environment
+from glremote.hosts import Host as Known
+from glremote.instance import Instance
+from glremote.link.asking import ask
 from glremote.protocol.devices import Device, HostReport, decode
+from glremote.recording.facade import MODERNGL
 from tests.host.test_gateway import BEARER, TOKEN, Client, Host, eventually, start
 from tests.host.test_looking import Page
 from tests.pages import get, metrics
@@ -123,7 +133,13 @@ def test_a_session_is_on_the_device_that_is_named(
         assert index_of(connection) == INDICES[number]
 
 
-@pytest.mark.parametrize("name", ["2", "GPU-3333", "software", "x" * 2000, "\xe4\x80", "-1"])
+def test_of_several_that_are_named_it_is_on_the_one_with_fewest(two: Host, stack: contextlib.ExitStack) -> None:
+    eventually(lambda: sessions(two) == [0, 0])
+    for names, number in (("1,0", "0"), (f"{ONE}, {TWO}", "1"), ("7,1", "1"), ("0,1,0", "0")):
+        assert index_of(stack.enter_context(open_on(two, **{"Glremote-Device": names}))) == INDICES[number]
+
+
+@pytest.mark.parametrize("name", ["2", "GPU-3333", "software", "x" * 2000, "\xe4\x80", "-1", ",", "2,3"])
 def test_a_device_that_there_is_not_is_refused_in_words(two: Host, name: str) -> None:
     eventually(lambda: sessions(two) == [0, 0])
     status, text = two.request(**{"Authorization": BEARER, "Glremote-Device": name})
@@ -176,6 +192,40 @@ def test_a_device_that_fails_is_left_out_until_it_works(start: Start, tmp_path: 
     eventually(next_one)
 
 
+@pytest.fixture
+def lost(tmp_path: Path, start: Start) -> Host:
+    """A host of which device 0 is lost, and that does not know it yet."""
+    (tmp_path / "lost").touch()
+    command = [sys.executable, "-I", "-S", str(tmp_path / "worker.py"), "--lost", "5", str(tmp_path / "lost")]
+    return start(devices=GPUS, worker_command=command, warm=0, constants={"TRY_AGAIN": 0.05})
+
+
+@pytest.mark.parametrize("names", [None, "0,1"])
+def test_a_session_begins_on_the_next_device_where_one_is_lost(lost: Host, names: str | None) -> None:
+    with open_on(lost, **({} if names is None else {"Glremote-Device": names})) as client:
+        assert index_of(client) == "3"
+        assert sessions(lost) == [0, 1]
+    text = "session 1 has no worker on device 0, and is tried on device 1: this GPU has fallen off the bus"
+    assert text in lost.errors()
+
+
+def test_who_names_a_device_that_is_lost_hears_of_it(lost: Host, tmp_path: Path) -> None:
+    with open_on(lost, **{"Glremote-Device": "0"}) as client:
+        assert b"this GPU has fallen off the bus" in client.recv()
+    first, second = report(lost).devices
+    assert (first.trouble, second.trouble) == ("no worker can be started: this GPU has fallen off the bus", None)
+    assert report(lost).trouble is None
+    (tmp_path / "lost").unlink()
+    eventually(lambda: report(lost).devices[0].trouble is None)  # it is tried again for whoever asks
+
+
+def test_a_host_on_which_no_worker_can_be_started_says_so(start: Start, tmp_path: Path) -> None:
+    host = start(worker_command=[sys.executable, "-I", "-S", str(tmp_path / "worker.py"), "--fail"])
+    assert report(host).trouble is None
+    assert host().lost().endswith("install a driver")
+    assert report(host).trouble == "no worker can be started: no OpenGL here: install a driver"
+
+
 def test_where_no_device_works_the_host_does_not_start(start: Start) -> None:
     host = start(devices=GPUS, worker_command=[sys.executable, "-c", "raise SystemExit('no OpenGL')"], warm=1)
     assert host.url == ""
@@ -193,6 +243,23 @@ def test_the_report(start: Start) -> None:
     assert (found.sessions, found.max_sessions, found.draining) == (1, 5, False)
     assert found.software and found.protocol and found.moderngl
     assert found.devices == tuple(Device(**gpu | {"sessions": 1 - gpu["number"]}) for gpu in GPUS)  # type: ignore[operator, arg-type]
+
+
+def test_a_report_is_packed_for_whoever_takes_that(start: Start) -> None:
+    extensions = tuple(f"GL_ARB_something_or_other_{number}" for number in range(300))
+    host = start(devices=[{**GPUS[0], "extensions": extensions, "number": number} for number in range(8)])
+    address = urlsplit(host.url)
+    answers = []
+    for headers in ({}, {"Accept-Encoding": "br, GZIP;q=0.5"}, {"Accept-Encoding": "identity"}):
+        with contextlib.closing(http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)) as asked:
+            asked.request("GET", "/devices", headers={"Authorization": BEARER} | headers)
+            answer = asked.getresponse()
+            answers.append((answer.headers.get("Content-Encoding"), answer.read()))
+    (how, plain), (packing, packed), third = answers
+    assert (how, packing) == (None, "gzip") and third == answers[0]
+    assert gzip.decompress(packed) == plain and len(packed) < len(plain) / 8
+    told = ask(host.url, TOKEN).report
+    assert told == decode(plain) and told.devices[7].extensions == extensions
 
 
 @pytest.mark.parametrize(
@@ -229,6 +296,21 @@ def test_a_token_hears_how_many_sessions_it_may_still_begin(start: Start, tmp_pa
     assert (report(host, anna).sessions, report(host, anna).max_sessions) == (4, 5)
 
 
+def test_a_place_that_a_token_can_have_back_is_told_as_room(start: Start, tmp_path: Path) -> None:
+    """Whoever was killed and comes again is not sent to another host."""
+    file = tmp_path / "tokens.json"
+    anna = TokensFile(file).create("anna", 3)
+    host = start(devices=GPUS, tokens_file=str(file), max_sessions=3, grace=60.0)
+    clients = [host(token=anna), host(token=anna), host()]
+    for client in clients:
+        client.hello()
+    assert (report(host, anna).sessions, report(host, anna).max_sessions) == (3, 3)
+    clients[0].link.close()
+    eventually(lambda: report(host, anna).max_sessions == 4)
+    assert (report(host, anna).sessions, report(host).max_sessions) == (3, 3), "to others there is none"
+    assert host(token=anna).hello()
+
+
 def test_the_log_says_which_device(start: Start) -> None:
     host = start(devices=GPUS)
     clients = [host(), host()]
@@ -242,7 +324,7 @@ def test_the_log_says_which_device(start: Start) -> None:
 # --- how GPUs are now
 
 
-def asked(states: Callable[[Sequence[str]], Mapping[str, State]]) -> Devices:
+def asked(states: Callable[[Sequence[str]], Mapping[str, GpuState]]) -> Devices:
     """The devices of a gateway whose drivers tell this."""
     return Devices([Device(**gpu) for gpu in GPUS], lambda: (), states)  # type: ignore[arg-type]
 
@@ -255,10 +337,10 @@ def told(devices: Devices) -> HostReport:
 def test_drivers_are_asked_once_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
 
-    def states(addresses: Sequence[str]) -> dict[str, State]:
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
         assert threading.current_thread() is not threading.main_thread()
         calls.append(list(addresses))
-        return {addresses[1]: State(1000, 100 * len(calls), 0.5)}
+        return {addresses[1]: GpuState(1000, 100 * len(calls), 0.5)}
 
     devices = asked(states)
     now = time.monotonic()
@@ -275,10 +357,10 @@ def test_a_driver_that_is_stuck_holds_nobody_up() -> None:
     stuck = threading.Event()
     calls: list[float] = []
 
-    def states(addresses: Sequence[str]) -> dict[str, State]:
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
         calls.append(time.monotonic())
         stuck.wait(30)
-        return {address: State(7, 7, 0.0) for address in addresses}
+        return {address: GpuState(7, 7, 0.0) for address in addresses}
 
     async def ask() -> None:
         devices = asked(states)
@@ -315,7 +397,7 @@ def test_programs_on_two_devices(start: Start, monkeypatch: pytest.MonkeyPatch) 
     """Both are this machine's software renderer, under different numbers."""
     monkeypatch.setenv("GLREMOTE_NEAR", "0")
     devices = [{"name": "one", "renderer": "llvmpipe", "version": 450, "number": number} for number in (0, 1)]
-    worker = [sys.executable, "-P", "-m", "glremote.host.worker"]
+    worker = [sys.executable, "-P", "-m", "glremote.host.process"]
     host = start(devices=devices, worker_command=worker, warm=1)
     contexts = [glremote.create_context(host.url, token=TOKEN) for _ in range(3)]
     for shade, ctx in enumerate(contexts):
@@ -330,6 +412,82 @@ def test_programs_on_two_devices(start: Start, monkeypatch: pytest.MonkeyPatch) 
     for ctx in contexts:
         ctx.release()
     eventually(lambda: sessions(host) == [0, 0])
+
+
+def test_programs_that_choose_at_the_same_time_are_on_two_devices(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sees two that are idle, and would take the first."""
+    monkeypatch.setattr(listing, "PATIENCE", 30.0)
+    known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
+    devices = [known | {"number": 0, "uuid": ONE}, known | {"number": 1, "uuid": TWO}]
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"], warm=1)
+    instances = [Instance(), Instance()]
+    asked = threading.Barrier(2)
+
+    def choose(instance: Instance) -> moderngl.Context:
+        instance.associate(host.url, token=TOKEN, name="two")
+        ask_hosts = instance._placing.ask_hosts
+        monkeypatch.setattr(instance._placing, "ask_hosts", lambda: [ask_hosts(), asked.wait(30)][0])
+        return instance.create_context()
+
+    with ThreadPoolExecutor() as pool:
+        contexts = list(pool.map(choose, instances))
+    assert sessions(host) == [1, 1]
+    found = [instance.device(ctx).listed for instance, ctx in zip(instances, contexts, strict=True)]
+    assert {record.uuid for record in found if record is not None} == {ONE, TWO}
+    reasons = [instance.device(ctx).reason for instance, ctx in zip(instances, contexts, strict=True)]
+    assert sum("its host took two/1 (llvmpipe)" in reason for reason in reasons) == 1, reasons
+    for ctx in contexts:
+        ctx.release()
+
+
+def test_a_device_by_its_uuid_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on whichever host has it; here on two."""
+    monkeypatch.setattr(listing, "PATIENCE", 30.0)
+    instance, hosts = Instance(), []
+    for name, uuids in (("a", (ONE,)), ("b", (ONE, TWO))):
+        devices = [
+            {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450, "number": number, "uuid": uuid}
+            for number, uuid in enumerate(uuids)
+        ]
+        hosts.append(start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"]))
+        instance.associate(hosts[-1].url, token=TOKEN, name=name)
+    contexts = [instance.create_context(device=uuid) for uuid in (ONE, ONE, TWO, TWO[:8].lower())]
+    assert [sessions(host) for host in hosts] == [[1], [1, 2]]
+    assert instance.device(contexts[2]).reason == "named in the call; b/1 (llvmpipe): the only one that will do"
+    monkeypatch.setenv("GLREMOTE_HOST", TWO)
+    contexts.append(instance.create_context())
+    assert instance.device(contexts[-1]).reason.startswith("GLREMOTE_HOST; b/1 (llvmpipe)")
+    with pytest.raises(glremote.NoDevice, match="and not 'GPU-3333'"):
+        instance.create_context(device="GPU-3333")
+    with pytest.raises(TypeError, match="a token is for a host that is named"):
+        instance.create_context(device=ONE, token=TOKEN)
+    for ctx in contexts:
+        ctx.release()
+
+
+def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one of the two no context can be made: EGL lists no such."""
+    monkeypatch.setattr(listing, "PATIENCE", 30.0)
+    known: dict[str, object] = {"name": "llvmpipe", "renderer": "llvmpipe", "version": 450}
+    devices = [known | {"number": 0, "index": 77}, known | {"number": 1, "index": 0}]
+    host = start(devices=devices, worker_command=[sys.executable, "-P", "-m", "glremote.host.process"])
+    instance = Instance()
+    instance.associate(host.url, token=TOKEN, name="two")
+    contexts = [instance.create_context(device="two/1"), instance.create_context()]
+    assert sessions(host) == [0, 2]
+    reason = instance.device(contexts[1]).reason
+    assert "two/1 (llvmpipe): the only one that will do; two/0 (llvmpipe) was chosen before and failed: " in reason
+    contexts.append(instance.create_context())  # it is known now
+    assert instance.device(contexts[2]).reason == "two/1 (llvmpipe): the only one that will do"
+    doctor = [finding for finding in reach(Known(host.url, token=TOKEN), None, MODERNGL) if "it has" in finding.text]
+    assert [finding.state for finding in doctor] == [State.WARNING, State.OK]
+    assert "no worker can be started: " in doctor[0].text
+    with pytest.raises(glremote.DeviceLost, match="requested device index 77"):
+        instance.create_context("two", device=0)
+    for ctx in contexts:
+        ctx.release()
 
 
 def test_serve_names_the_devices_that_there_are() -> None:
@@ -350,3 +508,11 @@ def test_what_serve_probes_is_told(served: LocalHost) -> None:
     assert any(device.renderer == ctx.info["GL_RENDERER"] for device in found.devices)
     assert all(set(device.extensions) == ctx.extensions for device in found.devices[:1])
     ctx.release()
+
+
+def test_the_host_counts_its_own_time_in_less_than_milliseconds(start: Start) -> None:
+    """It is taken off the distance, which on a network of one's own is a part of one."""
+    host = start(devices=GPUS)
+    times = [get(host.url, "/devices", Authorization=BEARER)[2]["Server-Timing"] for _ in range(5)]
+    seconds = [float(time_.removeprefix("admit;dur=")) for time_ in times]
+    assert min(seconds) > 0 and any(one != round(one) for one in seconds), times

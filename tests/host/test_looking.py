@@ -481,8 +481,8 @@ def full(descriptor, offset, size):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     allocate(descriptor, offset, size)
 os.posix_fallocate = full
-from glremote.host import worker
-sys.exit(worker.main(sys.argv[2:]))
+from glremote.host import process
+sys.exit(process.main(sys.argv[2:]))
 """
 
 

@@ -31,7 +31,7 @@ from tests.host.test_gateway import DEADLINE, TOKEN, WORKER, Client, Host, event
 
 MIB = 1 << 20
 TOLD = "the host limits this context to 1,048,576 bytes a second"
-REAL = [sys.executable, "-P", "-m", "glremote.host.worker"]
+REAL = [sys.executable, "-P", "-m", "glremote.host.process"]
 
 
 def test_a_store_of_bytes() -> None:

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(bool(walls.missing()), reason=f"this machine lac
 PROGRAM = """
 import ctypes, json, os, signal, socket, subprocess, sys, threading
 from pathlib import Path
-from glremote.host import worker
+from glremote.host import process, worker
 
 given, attempts = json.loads(sys.argv.pop())
 library = ctypes.CDLL(None, use_errno=True)
@@ -61,7 +61,7 @@ def try_all(self):
     os._exit(0)
 
 worker.Worker.run = try_all  # where it would take its client's first byte
-sys.exit(worker.main(sys.argv[1:]))
+sys.exit(process.main(sys.argv[1:]))
 """
 
 Outcomes = dict[str, list[Any]]
@@ -258,9 +258,9 @@ def test_what_is_installed_beside_python_is_imported_later(tmp_path: Path, monke
 def test_walls_that_cannot_be_put_up_are_an_error_that_says_so(tmp_path: Path) -> None:
     """Landlock would not hold for a thread that has begun."""
     program = (
-        "import sys, threading; from glremote.host import worker\n"
+        "import sys, threading; from glremote.host import process\n"
         "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-        "sys.exit(worker.main(sys.argv[1:]))"
+        "sys.exit(process.main(sys.argv[1:]))"
     )
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -66,10 +66,10 @@ def test_a_door_that_is_not_there_is_no_news_and_takes_no_time(door: Door, caplo
 
 SLOW_WORKER = """
 import sys, time
-from glremote.host import near, worker
+from glremote.host import near, process
 admit = near.Door.admit
 near.Door.admit = lambda door: time.sleep(float(sys.argv[1])) or admit(door)
-sys.exit(worker.main(sys.argv[2:]))
+sys.exit(process.main(sys.argv[2:]))
 """
 
 

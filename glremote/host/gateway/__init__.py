@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import http
 import itertools
 import logging
@@ -28,7 +29,7 @@ from websockets.http11 import Request, Response
 
 from glremote.host.limits import Limits
 from glremote.link.websocket import PATH, SESSION_HEADER
-from glremote.protocol.devices import DEVICE_HEADER
+from glremote.protocol.devices import DEVICE_HEADER, PACKING, pack
 from glremote.protocol.devices import PATH as DEVICES
 
 from . import cgroups
@@ -156,9 +157,20 @@ class Gateway:
 
     # --- workers
 
-    async def take_worker(self, token: Token, served: Served) -> Worker:
-        """A worker for a session of this token, on this device. Raises WorkerFailed."""
-        return await self._warming.take(token, served)
+    async def take_worker(self, session: Session) -> Worker:
+        """A worker for a session on its device, or on another that will do. Raises WorkerFailed."""
+        failed: list[Served] = []
+        while True:
+            try:
+                return await self._warming.take(session.token, session.served)
+            except WorkerFailed as error:
+                failed.append(session.served)
+                if (another := self.devices.choose(session.wanted, failed)) is None:
+                    raise
+                text = "%s has no worker on device %s, and is tried on device %s: %s"
+                said = session.label, session.served.label, another.label, error
+                log.warning(text, *said, extra={"session": session.label})
+                session.served = another
 
     def _limits_of(self, owner: str) -> Limits:
         """Of a warm worker of a token: the host's, but for those that are the token's own, as far as is known now."""
@@ -180,7 +192,7 @@ class Gateway:
             return self._show(connection, request)
         refusal = self._stranger(connection, request)
         if refusal is None and path == DEVICES:
-            return self._tell(connection)
+            return self._tell(connection, request)
         refusal = refusal or self._no_place(connection, request)
         if refusal is None:
             return None  # and `_connected` follows at once, so a place that was found is not taken by another
@@ -200,13 +212,20 @@ class Gateway:
         await self.devices.refresh()
         return _answer(connection, self.looking.page(request, self._on_loopback, connection.address))
 
-    async def _tell(self, connection: Visitor) -> Response:
+    async def _tell(self, connection: Visitor, request: Request) -> Response:
         """Of the devices, to one who may begin a session."""
         token = connection.token
         assert token is not None
-        theirs = len(self._sessions_of(token))
-        report = await self.devices.report(token, theirs, self.options.max_sessions, self.draining)
-        return _answer(connection, Page(http.HTTPStatus.OK, report.decode(), "application/json"))
+        theirs, most, trouble = self._sessions_of(token), self.options.max_sessions, self.trouble()
+        away = sum(session.connection is None for session in theirs)
+        report = await self.devices.report(token, len(theirs), most, self.draining, trouble, away)
+        answer = _answer(connection, Page(http.HTTPStatus.OK, report.decode(), "application/json"))
+        if PACKING in ",".join(request.headers.get_all("Accept-Encoding")).lower():
+            answer.body = pack(report)
+            answer.headers["Content-Encoding"] = PACKING
+            del answer.headers["Content-Length"]
+            answer.headers["Content-Length"] = str(len(answer.body))
+        return answer
 
     def _stranger(self, connection: Visitor, request: Request) -> tuple[Why, str] | None:
         """Unless its token is one of ours: then it is the connection's."""
@@ -224,9 +243,9 @@ class Gateway:
         if scheme.lower() != "bearer" or not text.strip():
             how = "name the file that holds it with --token-file, or set GLREMOTE_TOKEN"
             return Why.NO_TOKEN, f"a token is needed, and none was given; {how}"
-        return self._judge(connection, text.strip())
+        return self._check_token(connection, text.strip())
 
-    def _judge(self, connection: Visitor, text: str) -> tuple[Why, str] | None:
+    def _check_token(self, connection: Visitor, text: str) -> tuple[Why, str] | None:
         """Whether the token is one of ours: then it is the connection's."""
         if wait := self._guesses.wait(connection.address):
             return Why.GUESSES, f"too many wrong tokens came from this address; try again in {wait:.0f} s"
@@ -239,6 +258,9 @@ class Gateway:
             self._guesses.wrong(connection.address)
             log.warning("a wrong token came from %s", connection.address)
             how = "take the one that `glremote serve` shows or was given, or one of `glremote token create`"
+            look = self.options.look_token
+            if look is not None and hmac.compare_digest(digest(text), digest(look)):
+                how = f"it is the one for its pages (--look-token-file) alone; {how}"
             return Why.WRONG_TOKEN, f"the token is not this host's; {how}"
         if token.has_expired():
             how = "ask the host's user for another, which `glremote token create` makes"
@@ -262,7 +284,7 @@ class Gateway:
         if (full := self._full(token)) is not None:
             return Why.FULL, f"no room for another session: {full}"
         self._warming.try_again()
-        connection.served = self.devices.choose(wanted)
+        connection.wanted, connection.served = wanted, self.devices.choose(wanted)
         return None
 
     def _cannot_resume(self, connection: Visitor, name: str, token: Token) -> tuple[Why, str] | None:
@@ -341,7 +363,7 @@ class Gateway:
         if self._closing:
             return
         served = connection.served
-        session = Session(self, next(self._numbers), connection.token, served)
+        session = Session(self, next(self._numbers), connection.token, served, connection.wanted)
         self._sessions[session.name] = session
         self._keep(session.task)
         self.looking.sessions += 1

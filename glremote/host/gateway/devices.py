@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING
 
@@ -52,13 +52,14 @@ class Served:
         """The shortest of its names."""
         return "-" if self.device is None else self.device.label
 
+    def is_one_of(self, names: Sequence[str] | None) -> bool:
+        """Whether it is one that is named; None: whichever it is."""
+        return names is None or (self.device is not None and any(self.device.answers_to(name) for name in names))
+
     @property
     def header(self) -> str:
         """What the answer to a request for a websocket says; see DEVICE_HEADER."""
-        if self.device is None:
-            return ""
-        number = "-" if self.device.number is None else self.device.number
-        return f"{number} {self.device.uuid or '-'}"
+        return "" if self.device is None else self.device.header
 
 
 class Devices:
@@ -86,21 +87,21 @@ class Devices:
         """How many sessions are on it."""
         return sum(one is served for one in self._sessions())
 
-    def choose(self, name: str | None) -> Served | None:
-        """For a new session: the one that has fewest, of those that are so named if one is; None: there is no such."""
-        fitting = [
-            served
-            for served in self.all
-            if name is None or (served.device is not None and served.device.answers_to(name))
-        ]
+    def choose(self, names: str | None, without: Collection[Served] = ()) -> Served | None:
+        """For a new session: the one that has fewest, of those that are so named if any is; None: there is no such.
+
+        Those that it was to be on before, and that have failed, are left out.
+        """
+        named = None if names is None else names.split(",")
+        fitting = [served for served in self.all if served not in without and served.is_one_of(named)]
         return min(fitting, key=lambda one: (one.failed is not None, self.on(one), one.place), default=None)
 
-    def refusal(self, name: str | None) -> tuple[Why, str] | None:
-        """Why a session cannot be on the device of this name."""
-        if self.choose(name) is not None:
+    def refusal(self, names: str | None) -> tuple[Why, str] | None:
+        """Why a session cannot be on a device of these names."""
+        if self.choose(names) is not None:
             return None
         there_are = "; ".join(served.device.described() for served in self.all if served.device is not None)
-        text = f"there is no device {name[:LONGEST_NAME] if name else name!a} here: {there_are or 'none has a name'}"
+        text = f"there is no device {names[:LONGEST_NAME] if names else names!a} here: {there_are or 'none has a name'}"
         return Why.DEVICE, text
 
     # --- what is told
@@ -129,14 +130,21 @@ class Devices:
             return None
         state = self._known.get(device.pci or "", State(device.memory, device.memory_free, device.load))
         fields = {name: getattr(device, name) for name in device.__struct_fields__}
-        return Device(**fields | state._asdict() | {"sessions": self.on(served)})
+        trouble = None if served.failed is None else f"no worker can be started: {served.failed[1]}"
+        return Device(**fields | state._asdict() | {"sessions": self.on(served), "trouble": trouble})
 
-    async def report(self, token: Token, theirs: int, most: int, draining: bool) -> bytes:
-        """For whoever has this token, and so many sessions now; the host may have `most`."""
+    async def report(
+        self, token: Token, theirs: int, most: int, draining: bool, trouble: str | None = None, away: int = 0
+    ) -> bytes:
+        """For whoever has this token, and so many sessions now; the host may have `most`. `trouble` is all devices'.
+
+        Of theirs some are `away`, and give their places to new ones.
+        """
         await self.refresh()
         sessions = sum(1 for _ in self._sessions())
         if token.max_sessions is not None:
             most = min(most, sessions + max(0, token.max_sessions - theirs))
+        most = max(most, sessions + away)
         moderngl = ""
         with contextlib.suppress(metadata.PackageNotFoundError):
             moderngl = metadata.version("moderngl")
@@ -144,6 +152,6 @@ class Devices:
         return told.encode(
             HostReport(
                 software=VERSION, protocol=PROTOCOL, moderngl=moderngl, sessions=sessions, max_sessions=most,
-                draining=draining, devices=found,
+                draining=draining, devices=found, trouble=trouble,
             )
         )  # fmt: skip

@@ -53,14 +53,16 @@ PROOF_TIMEOUT = 10.0
 class Session:
     """One session: its worker, at most one connection, and why it ended."""
 
-    def __init__(self, gateway: Gateway, number: int, token: Token, served: Served) -> None:
+    def __init__(self, gateway: Gateway, number: int, token: Token, served: Served, wanted: str | None = None) -> None:
         self.name = secrets.token_urlsafe(16)
         self.key = secrets.token_bytes(proof.SIZE)
         """The greeting carries it; see protocol/proof.py."""
         self.label = f"session {number}"
         self.token = token
         self.served = served
-        """The device that it is on."""
+        """The device that it is on ..."""
+        self.wanted = wanted
+        """... and those that it may be on, by name; None: any."""
         self.connection: Connection | None = None
         self.task = asyncio.create_task(self._run(), name=self.label)
         self.began = time.time()
@@ -142,7 +144,7 @@ class Session:
     async def _carry_down(self) -> str:
         """Carry what the worker sends, until its end; the reason of that."""
         try:
-            self._worker = worker = await self._gateway.take_worker(self.token, self.served)
+            self._worker = worker = await self._gateway.take_worker(self)
         except WorkerFailed as error:
             return f"the host has no worker for the session: {error}"
         worker.label = self.label

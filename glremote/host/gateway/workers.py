@@ -85,7 +85,7 @@ class Options:
     """Where each token has a folder for what drivers keep; without it workers have no walls (walls.py)."""
     lifeline: int | None = None
     """A descriptor: when nothing more can be read from it, the gateway ends."""
-    worker_command: tuple[str, ...] = (sys.executable, "-P", "-m", "glremote.host.worker")
+    worker_command: tuple[str, ...] = (sys.executable, "-P", "-m", "glremote.host.process")
 
 
 def resident(process: int) -> int:
