@@ -169,6 +169,7 @@ def test_the_last_host_goes_and_another_comes(file: Path, text: str) -> None:
         assert read(file).hosts == ()
         add(file, host)
         assert read(file).hosts == (host,)
+        assert file.read_text().count(HEAD) <= 1
     assert read(file).local == ("first" if "first" in text else "last")
     add(file, Host("ws://b:1", "b"))
     assert [host.name for host in read(file).hosts] == ["c", "b"]
