@@ -87,7 +87,7 @@ def test_a_host_that_can_be_reached(served: LocalHost) -> None:
     assert re.search(r"a session begins, after [\d.]+ s: glremote \S+ there and \S+ here, version \d+ of the", said)
     assert "it draws with " in said
     assert re.search(r"the distance is [\d.]+ ms", said)
-    assert re.search(r"it has .*; sessions on it: \d+", said)
+    assert re.search(r"it has .*; sessions: \d+", said)
 
 
 def test_the_session_says_goodbye() -> None:

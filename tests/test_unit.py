@@ -60,7 +60,7 @@ def test_its_command_serves(tmp_path: Path) -> None:
     assert settings(done.stdout, "ReadWritePaths") == [str(tmp_path / "caches")]
     words = shlex.split(settings(done.stdout, "ExecStart")[0])
     variables = dict(line.split("=", 1) for line in settings(done.stdout, "Environment"))
-    assert settings(done.stdout, "ExecReload") == ["/bin/kill -HUP $MAINPID"]
+    assert settings(done.stdout, "ExecReload") == ['/bin/sh -c "kill -HUP $MAINPID"']
     process = subprocess.Popen(
         words, cwd="/", env=command(**variables)["env"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
     )

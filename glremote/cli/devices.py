@@ -35,9 +35,13 @@ def devices(as_json: bool) -> None:
     if as_json:
         print(json.dumps([record.fields() for record in found], indent=1))
         return
-    if found:
-        show(HEAD, [row(record) for record in found])
-    else:
+    silent = [(record.host, record.error) for record in found if record.error is not None]
+    if len(silent) < len(found):
+        show(HEAD, [row(record) for record in found if record.error is None])
+        print(end="\n" * bool(silent))
+    if silent:
+        show(("HOST", "ERROR"), silent)
+    if not found:
         raise Failure(
             "there is none: this machine has no device for OpenGL through EGL (`glremote doctor` says why), "
             "and no host is added (`glremote hosts add`)"
@@ -46,8 +50,6 @@ def devices(as_json: bool) -> None:
 
 def row(record: DeviceRecord) -> tuple[str, ...]:
     """A device as the table has it, by HEAD."""
-    if record.error is not None:
-        return (record.host, *[""] * (len(HEAD) - 2), record.error)
     return (
         record.host,
         "" if record.label == "-" else record.label,

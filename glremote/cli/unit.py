@@ -39,7 +39,7 @@ After=network-online.target nvidia-persistenced.service
 Type=exec
 {service}
 # The certificate is looked at again, which a new connection does too.
-ExecReload=/bin/kill -HUP $MAINPID
+ExecReload=/bin/sh -c "kill -HUP $MAINPID"
 # A host takes no new sessions after SIGTERM, and ends with the last of them or after --drain; then its workers go.
 KillMode=mixed
 TimeoutStopSec={stopping:g}
