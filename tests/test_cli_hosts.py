@@ -89,7 +89,7 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys.modules["glremote.instance"], "_instance", None)
     table = CliRunner().invoke(cli.commands, ["devices"], catch_exceptions=False).stdout.splitlines()
     assert table[0].split()[0] == "HOST" and "DISTANCE" in table[0]
-    assert table[1].startswith("served")
+    assert table[1].startswith("served") and " ms" in table[1]
     assert table[-3:-1] == ["", "HOST     ERROR"]
     assert table[-1].startswith("nowhere  ") and "no host answers there" in table[-1]
     listed = json.loads(CliRunner().invoke(cli.commands, ["devices", "--json"], catch_exceptions=False).stdout)
