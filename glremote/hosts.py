@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -28,11 +28,42 @@ from .protocol.errors import HostsFileError, LinkError
 VARIABLE = "GLREMOTE_HOSTS"
 """The environment variable that names the file; where it is set and empty there is none."""
 TOKEN_VARIABLE = "GLREMOTE_TOKEN"
+PORT = 8765
+"""At which `glremote serve` listens unless told otherwise."""
 LOCAL = "local"
 """This machine, where a host's name may stand."""
 FIELDS = ("name", "url", "token", "ca", "pin")
 ORDERS = ("last", "first")
 HEAD = "glremote's hosts, which `glremote hosts` changes too: README.md"
+
+
+class NoHost(ValueError):
+    """A text that names no host, and what was meant by it perhaps: the name of one that is known, or addresses."""
+
+    def __init__(self, text: str, known: Sequence[str] | None = None) -> None:
+        self.meant = _meant(text, known or ())
+        give = "give ws://HOST:PORT or wss://HOST:PORT"
+        if known is not None:
+            listed = ", ".join(known) or "there is none"
+            give = f'give ws://HOST:PORT, wss://HOST:PORT, "local" or the name of a host that is associated ({listed})'
+            give += ', or of a device as in "local/0"'
+        perhaps = f"; is {' or '.join(self.meant)} meant?" if self.meant else ""
+        super().__init__(f"{text!r} is no host: {give}{perhaps}")
+
+
+def _meant(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    import difflib
+
+    names = {name.lower(): name for name in known}
+    if near := difflib.get_close_matches(text.partition("/")[0].lower(), names, 1, 0.7):
+        return (names[near[0]],)
+    found = re.fullmatch(r"(?:(wss?|https?):/*)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?(/[^\s@]*)?", text, re.IGNORECASE)
+    if found is None:
+        return ()
+    scheme, host, port, path = (part or "" for part in found.groups())
+    if scheme:
+        return (f"{'wss' if scheme.lower() in ('wss', 'https') else 'ws'}://{host}{port}{path}",)
+    return tuple(f"{scheme}://{host}{port or f':{PORT}'}{path}" for scheme in ("wss", "ws"))
 
 
 @dataclass(frozen=True)
@@ -49,7 +80,7 @@ class Host:
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url.startswith(("ws://", "wss://")):
-            raise ValueError(f"{self.url!r} is no host: give ws://HOST:PORT or wss://HOST:PORT")
+            raise NoHost(str(self.url))
         uri = parsed(self.url)
         object.__setattr__(self, "url", self.url.rstrip("/"))
         place = f"[{uri.host}]:{uri.port}" if ":" in uri.host else f"{uri.host}:{uri.port}"

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from . import hosts as hosts_file
 from .device import listing
 from .device.choosing import Choice, DeviceRecord, Wanted, choose
-from .hosts import LOCAL, TOKEN_VARIABLE, Host, Settings
+from .hosts import LOCAL, TOKEN_VARIABLE, Host, NoHost, Settings
 from .link.asking import ask
 from .link.tls import CA_VARIABLE, PIN_VARIABLE
 from .protocol.errors import CallError, DeviceLost, Error, LinkError, NoDevice, ProtocolError
@@ -150,11 +150,7 @@ class Placing:
                 return host, text[len(name) + 1 :]
         if text.startswith(("ws://", "wss://")):
             return Host(text), None
-        others = ", ".join(host.name for host in known)
-        raise ValueError(
-            f'{text!r} is no host: give ws://HOST:PORT, wss://HOST:PORT, "local" or the name of a host that is '
-            f'associated ({others or "there is none"}), or of a device as in "local/0"'
-        )
+        raise NoHost(text, [host.name for host in known])
 
     # --- the choice
 
@@ -206,7 +202,9 @@ class Placing:
         if named.host is None:
             records = self._devices_here()
             if not records:
-                raise NoDevice("this machine has no device that OpenGL can be used on through EGL")
+                raise NoDevice(
+                    "this machine has no device that OpenGL can be used on through EGL; `glremote doctor` says why"
+                )
         else:
             host = named.host
             records = listing.records_of(host, ask(host.url, host.current_token, host.trust))

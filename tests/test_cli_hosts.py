@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import glremote
 from glremote import cli
+from glremote.cli.devices import row
 from glremote.cli.tables import show
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
@@ -95,6 +96,19 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
     assert [one["host"] for one in listed[:2]] == ["nowhere", "served"]
     assert listed[0]["error"] and listed[1]["error"] is None
     assert listed[1].keys() == DeviceRecord(host="", url="").fields().keys()
+
+
+def test_a_device_whose_host_takes_no_more() -> None:
+    device: dict[str, Any] = {"host": "a", "url": "ws://a:1", "sessions": 3, "host_sessions": 4, "max_sessions": 4}
+    changes: list[dict[str, Any]] = [{}, {"draining": True}, {"trouble": "why"}, {"max_sessions": 5}]
+    shown = [row(DeviceRecord(**device | change))[6] for change in changes]
+    assert shown == ["3, full", "3, going down", "3, no worker", "3"]
+
+
+def test_no_device_at_all() -> None:
+    """What to do is said, and no table of nothing is shown."""
+    done = glremote_("devices", GLREMOTE_HOSTS="", __EGL_VENDOR_LIBRARY_FILENAMES="/nowhere")
+    assert "`glremote doctor` says why" in one_line(done)
 
 
 def test_what_a_host_tells_is_obeyed_by_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

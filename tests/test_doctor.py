@@ -237,7 +237,7 @@ def test_debian_s_sources_that_have_no_driver(root: Path) -> None:
     files = (DEBIAN, GLVND, MESA, MODULE, COMPUTE)
     trixie = {"/etc/os-release": "ID=debian\nVERSION_CODENAME=trixie\n"}
     sources = {"/etc/apt/sources.list.d/debian.sources": "Components: main non-free-firmware\n"}
-    _, mend = Stand(root, *files, trixie, sources, user=User(0, "root")).one(State.MISSING)
+    mend = Stand(root, *files, trixie, sources, user=User(0, "root")).one(State.MISSING)[1]
     add = "echo 'deb http://deb.debian.org/debian trixie contrib non-free non-free-firmware'"
     assert mend[0] == f"{add} > /etc/apt/sources.list.d/non-free.list && apt-get update"
     assert mend[1] == "apt-get install -y nvidia-egl-icd"
@@ -482,6 +482,8 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
     warned = Stand(root, DEBIAN, GLVND, MESA, **given).of(State.WARNING)[-3:]
     assert [finding.text for finding in warned[:2]] == ["no Landlock", loose]
     assert "glremote serve --print-unit" in warned[1].mend[0]
+    there = Stand(root, DOCKER, **given).of(State.WARNING)
+    assert [finding.mend for finding in there if finding.text == loose] == [()]  # where there is no systemd
     assert warned[2].text.startswith("256 descriptors are few")
     assert warned[2].mend == ("ulimit -n 4096",)
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import fcntl
+import http.client
 import http.server
 import os
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import termios
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -25,19 +30,27 @@ from glremote.doctor import reaching
 from glremote.doctor.finding import Finding, State
 from glremote.doctor.reaching import reach
 from glremote.host.serving import LocalHost
+from glremote.hosts import Host
+from glremote.link.asking import ask
 from glremote.link.tls import Trust
 from glremote.protocol import handshake
 from glremote.recording.facade import MODERNGL
 from tests.host.test_strangers import Certificate
 from tests.relay import Line, Relay
-from tests.test_cli import DEADLINE, command, glremote_
+from tests.test_cli import DEADLINE, command, glremote_, one_line
 
 NOBODY = "ws://127.0.0.1:9"
 
 
+def steps(url: str, token: str | None, trust: Trust | None = None, moderngl: str = MODERNGL) -> list[Finding]:
+    """What is said of each step."""
+    ca, pin = (trust.ca, trust.pin) if trust else (None, None)
+    return list(reach(Host(url, "", token, ca, pin), None, moderngl))
+
+
 def way(url: str, token: str | None = None, trust: Trust | None = None) -> tuple[list[str], Finding]:
     """What is said of the steps on the way that were taken, and of the one that failed."""
-    *before, last = reach(url, token, trust, MODERNGL)
+    *before, last = steps(url, token, trust)
     assert last.state is State.MISSING, last
     assert all(finding.state is not State.MISSING for finding in before)
     assert last.mend
@@ -65,7 +78,7 @@ def silent() -> Iterator[int]:
 
 
 def test_a_host_that_can_be_reached(served: LocalHost) -> None:
-    found = list(reach(served.url, served.token, None, MODERNGL))
+    found = steps(served.url, served.token)
     assert all(finding.state is not State.MISSING for finding in found), found
     said = "\n".join(finding.text for finding in found)
     port = served.url.rpartition(":")[2]
@@ -74,13 +87,13 @@ def test_a_host_that_can_be_reached(served: LocalHost) -> None:
     assert re.search(r"a session begins, after [\d.]+ s: glremote \S+ there and \S+ here, version \d+ of the", said)
     assert "it draws with " in said
     assert re.search(r"the distance is [\d.]+ ms", said)
-    assert re.search(r"it has .*, with \d+ sessions", said)
+    assert re.search(r"it has .*; sessions on it: \d+", said)
 
 
 def test_the_session_says_goodbye() -> None:
     """It would else have a place for the grace."""
     with LocalHost("--warm", "1") as host:
-        assert all(finding.state is not State.MISSING for finding in reach(host.url, host.token, None, MODERNGL))
+        assert all(finding.state is not State.MISSING for finding in steps(host.url, host.token))
         deadline = time.monotonic() + DEADLINE
         url = host.url.replace("ws:", "http:") + "/metrics"
         while 'glremote_sessions_ended_total{how="goodbye"} 1.0' not in (said := urlopen(url).read().decode()):
@@ -91,24 +104,62 @@ def test_the_session_says_goodbye() -> None:
 # --- address, name, port
 
 
+LIKE = "glremote doctor wss://HOST:8765 --token-file FILE"
+
+
 @pytest.mark.parametrize(
-    ("url", "says", "mend"),
+    ("given", "says", "mend"),
     [
-        ("gpu-1:8765", "does not say how", "glremote doctor wss://gpu-1:8765"),
-        ("https://gpu-1", "'https://gpu-1' is no address of a host", "glremote doctor wss://HOST:8765"),
-        ("ws://", "is no address", "glremote doctor wss://HOST:8765"),
-        ("ws://gpu\x07:1", "is no address", "glremote doctor wss://HOST:8765"),
-        ("ws://gpu 1", "is no address", "glremote doctor wss://HOST:8765"),
-        ("ws://gpu-1:port", "is no address", "glremote doctor wss://HOST:8765"),
-        ("ws://me:secret@gpu-1:1", "a user and a password", "glremote doctor ws://gpu-1:1 --token-file FILE"),
+        ("gpu1", "; is gpu-1 meant?", ["glremote doctor gpu-1"]),
+        ("GPU-1/0", "; is gpu-1 meant?", ["glremote doctor gpu-1"]),
+        ("near:1", "(gpu-1, far), or of a device as in "local/0"; is wss:", ["glremote doctor wss://near:1", "glremote doctor ws://near:1"]),
+        ("near", "", ["glremote doctor wss://near:8765", "glremote doctor ws://near:8765"]),
+        ("https://near", "; is wss://near meant?", ["glremote doctor wss://near"]),
+        ("http://[::1]:9/a", "", ["glremote doctor ws://[::1]:9/a"]),
+        ("WSS://near:1", "", ["glremote doctor wss://near:1"]),
+        ("ws:near:1", "", ["glremote doctor ws://near:1"]),
+        ("ws://", "hostname isn't provided", [LIKE]),
+        ("ws://a\x07:1", "cannot be seen", [LIKE]),
+        ("ws://a b", "spaces", [LIKE]),
+        ("ws://a:port", "is no host: Port", [LIKE]),
+        ("ws://me:secret@a:1", "a user and a password (at a)", [LIKE]),
     ],
 )
-def test_what_is_no_address(url: str, says: str, mend: str) -> None:
-    before, failed = way(url)
-    assert before == []
-    assert says in failed.text
-    assert "secret" not in failed.text
-    assert failed.mend[0] == mend
+def test_what_is_no_host(given: str, says: str, mend: list[str], tmp_path: Path) -> None:
+    """The doctor, ping and a program say the same of it."""
+    hosts = tmp_path / "hosts.toml"
+    hosts.write_text('[[host]]\nname = "gpu-1"\nurl = "ws://a:1"\n[[host]]\nname = "far"\nurl = "ws://b:1"\n')
+    hosts.chmod(0o600)
+    where: dict[str, Any] = {"GLREMOTE_HOSTS": str(hosts)}
+    done = glremote_("doctor", given, **where)
+    assert (done.returncode, done.stderr) == (1, "")
+    first, *lines = done.stdout.splitlines()
+    assert first.startswith("  missing  ") and says in first
+    assert "secret" not in first
+    assert lines == [*(" " * 13 + line for line in mend), "", "The way to it ends there."]
+    assert one_line(glremote_("ping", given, **where)) == first.removeprefix("  missing  ")
+
+
+def test_the_doctor_takes_what_create_context_takes(served: LocalHost, secure: LocalHost, tmp_path: Path) -> None:
+    """A name, one of its devices, an address with the environment's token and trust; `local` is this machine."""
+    hosts: dict[str, Any] = {"GLREMOTE_HOSTS": str(tmp_path / "hosts.toml")}
+    glremote_("hosts", "add", served.url, "--name", "one", GLREMOTE_TOKEN=served.token, **hosts)
+    first = ask(served.url, served.token).report.devices[0]
+    for name in ("one", "one/software" if first.software else f"one/{first.number}", served.url):
+        done = glremote_("doctor", name, **hosts, GLREMOTE_TOKEN=served.token if name == served.url else "")
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = glremote_("doctor", "one/7", **hosts)
+    assert "  missing  no device is as it is asked for: " in done.stdout
+    assert " " * 13 + "glremote devices  # which" in done.stdout
+    pin: dict[str, Any] = {"GLREMOTE_PIN": re.search("sha256:[0-9a-f]{64}", secure.said())[0]}  # type: ignore[index]
+    done = glremote_("doctor", secure.url, GLREMOTE_TOKEN=secure.token, **pin, **hosts)
+    assert done.returncode == 0 and "trusted by its pin" in done.stdout, done.stdout
+    token = tmp_path / "token"
+    token.write_text("wrong")  # the call's own comes before the environment's, and the host's
+    done = glremote_("doctor", "one", "--token-file", str(token), GLREMOTE_TOKEN=served.token, **hosts)
+    assert "the token is not this host's" in done.stdout
+    assert f"glremote hosts add {served.url} --name one --token-file FILE  # to keep it" in done.stdout
+    assert "What EGL draws with" in glremote_("doctor", "local", **hosts).stdout
 
 
 def test_an_unknown_name() -> None:
@@ -169,7 +220,7 @@ def test_a_firewall_that_drops_everything(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_by_an_authority_and_by_a_pin(secure: LocalHost, certificate: Certificate) -> None:
     for trust in (Trust(ca=str(certificate.ca)), Trust(pin=certificate.pin)):
-        found = list(reach(secure.url, secure.token, trust, MODERNGL))
+        found = steps(secure.url, secure.token, trust)
         assert all(finding.state is not State.MISSING for finding in found), found
         by = f"an authority in {certificate.ca}" if trust.ca else "its pin"
         assert f"TLSv1.3 is spoken, and the certificate is trusted by {by}" in [finding.text for finding in found]
@@ -196,12 +247,65 @@ def test_another_name_and_another_pin(secure: LocalHost, certificate: Certificat
     assert "somebody stands between, or the host has another certificate now" in failed.text
 
 
+DAY = datetime.timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("names", "until", "says", "mends"),
+    [
+        (["127.0.0.1"], -DAY, "has expired", ["openssl x509", "date -u", "sudo certbot renew", "{} --pin sha256:"]),
+        (["gpu-1"], DAY, "is for another name", ["openssl x509", "glremote doctor wss://NAME:", "{} --pin sha256:"]),
+    ],
+)
+def test_a_certificate_that_no_authority_mends(
+    names: list[str], until: datetime.timedelta, says: str, mends: list[str], tmp_path: Path
+) -> None:
+    """To trust its authority would change nothing."""
+    certificate = Certificate(tmp_path, *names, until=datetime.datetime.now(datetime.UTC) + until)
+    cert, key = certificate.files
+    with LocalHost("--tls-cert", cert, "--tls-key", key, "--warm", "0") as host:
+        _, failed = way(host.url, host.token, Trust(ca=str(certificate.ca)))
+    assert says in failed.text
+    assert len(failed.mend) == len(mends)
+    for line, start in zip(failed.mend, mends, strict=True):
+        assert line.startswith(start.format(f"glremote doctor {host.url}")), line
+
+
+def test_a_proxy_whose_tls_is_too_old_or_wants_a_certificate(certificate: Certificate) -> None:
+    """Not to be mended by ws://."""
+    for setting, says, mend in (
+        ("maximum_version", "TLS older than 1.2", "ssl_protocols TLSv1.2 TLSv1.3;  # there, where that is nginx"),
+        ("verify_mode", "wants a certificate of the client", "ssl_verify_client off;  # there, where that is nginx"),
+    ):
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*certificate.files)
+        tls.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings(action="ignore"):
+            tls.minimum_version, tls.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_2
+            value = ssl.CERT_REQUIRED if setting == "verify_mode" else ssl.TLSVersion.TLSv1_1
+            setattr(tls, setting, value)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def shake_hands(listening: socket.socket = listening, tls: ssl.SSLContext = tls) -> None:
+                for _ in range(2):
+                    sock, _ = listening.accept()
+                    with contextlib.suppress(OSError):
+                        tls.wrap_socket(sock, server_side=True)
+                    sock.close()
+
+            threading.Thread(target=shake_hands, daemon=True).start()
+            url = f"wss://127.0.0.1:{listening.getsockname()[1]}"
+            _, failed = way(url, trust=Trust(ca=str(certificate.ca)))
+        assert says in failed.text
+        assert failed.mend == (mend,)
+
+
 def test_a_certificate_that_ends_soon(tmp_path: Path) -> None:
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=3)
     certificate = Certificate(tmp_path, "127.0.0.1", until=soon)
     cert, key = certificate.files
     with LocalHost("--tls-cert", cert, "--tls-key", key, "--warm", "1") as host:
-        found = list(reach(host.url, host.token, Trust(ca=str(certificate.ca)), MODERNGL))
+        found = steps(host.url, host.token, Trust(ca=str(certificate.ca)))
     assert "the certificate ends in 3 days" in [finding.text for finding in found if finding.state is State.WARNING]
 
 
@@ -235,8 +339,9 @@ def test_a_host_that_is_full_and_one_that_goes_down() -> None:
         assert failed.mend == ("glremote serve --max-sessions 64  # there",)
         os.kill(host.pid, signal.SIGTERM)
         deadline = time.monotonic() + DEADLINE
-        while "going down" not in (said := way(host.url, host.token)[1].text):
+        while "going down" not in (said := way(host.url, host.token)[1]).text:
             assert time.monotonic() < deadline, said
+        assert said.mend[0].startswith(f"sleep 60; glremote doctor {host.url}")
         ctx.release()
 
 
@@ -251,7 +356,8 @@ def test_an_address_that_has_guessed_too_often() -> None:
 def test_a_path_that_is_not_the_host_s(served: LocalHost) -> None:
     _, failed = way(f"{served.url}/gpu", served.token)
     assert "serves nothing but" in failed.text
-    assert failed.mend == (f"glremote doctor {served.url}  # without a path",)
+    below = f"glremote doctor {served.url}/gpu/glremote  # where a proxy has the host below that"
+    assert failed.mend == (f"glremote doctor {served.url}  # without a path", below)
 
 
 def test_what_is_no_glremote_host(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,13 +368,97 @@ def test_what_is_no_glremote_host(silent: int, monkeypatch: pytest.MonkeyPatch) 
     finally:
         server.shutdown()
         server.server_close()
-    assert "is no glremote host: it answers 501 to /glremote, and says that it is BaseHTTP" in failed.text
+    assert "what answers there is no glremote host (HTTP 501 from BaseHTTP" in failed.text
     monkeypatch.setattr(reaching, "TIMEOUT", 0.3)
     _, failed = way(f"ws://127.0.0.1:{silent}")
     assert "no answer came within 0.3 s" in failed.text
     before, failed = way(f"wss://127.0.0.1:{silent}", trust=Trust())
     assert len(before) == 1
     assert "TLS was not spoken within 0.3 s" in failed.text
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "says", "mend"),
+    [
+        (502, "", "a proxy there does not reach a glremote host behind it", "systemctl status glremote  # behind {}"),
+        (301, "https://gpu-1/glremote", "sends us on", "glremote doctor wss://gpu-1/glremote"),
+        (301, "http://gpu-1/a/", "sends us on", "glremote doctor ws://gpu-1/a/glremote"),
+        (505, "", "a proxy on the way does not pass on that a websocket is asked for", "proxy_http_version 1.1;  #"),
+        (403, "", "no glremote host (HTTP 403 from BaseHTTP", "glremote doctor ws://127.0.0.1:8765  # at the"),
+    ],
+)
+def test_a_proxy_before_it(status: int, location: str, says: str, mend: str) -> None:
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            if status == 505:  # of the host itself, which a proxy asks in HTTP 1.0
+                self.send_header("Server-Timing", "admit;dur=0.1")
+            if location:
+                self.send_header("Location", location)
+            self.end_headers()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        _, failed = way(f"ws://127.0.0.1:{server.server_port}")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert says in failed.text
+    assert failed.mend[0].startswith(mend.format(f"127.0.0.1:{server.server_port}"))
+
+
+def test_a_proxy_that_lets_all_through_but_the_upgrade(served: LocalHost) -> None:
+    """As nginx does unless told otherwise; of the host it is asked by, all pages come."""
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            asked = http.client.HTTPConnection(served.url.removeprefix("ws://"))
+            asked.request("GET", self.path, headers={"Authorization": self.headers["Authorization"]})
+            answer = asked.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            for name, value in (("Server-Timing", answer.headers["Server-Timing"]), ("Content-Length", str(len(body)))):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        before, failed = way(f"ws://127.0.0.1:{server.server_port}", served.token)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "the token is admitted" in before
+    assert "a proxy on the way does not pass on that a websocket is asked for (HTTP 426)" in failed.text
+    assert failed.mend[1].startswith("proxy_set_header Upgrade $http_upgrade;  # there, where that is nginx")
+
+
+def test_a_tunnel_that_leads_to_nobody() -> None:
+    """ssh takes the connection, and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            for _ in range(2):
+                listening.accept()[0].close()
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        _, failed = way(f"ws://127.0.0.1:{listening.getsockname()[1]}")
+    assert "behind a tunnel or a proxy nobody may be listening" in failed.text
+    assert failed.mend == ("glremote serve  # there, or where the tunnel leads",)
+
+
+def test_no_port_was_said() -> None:
+    """It is 80 then, or 443, where no host is."""
+    with socket.socket() as sock:
+        if sock.connect_ex(("127.0.0.1", 80)) == 0:
+            pytest.skip("somebody listens there")
+    _, failed = way("ws://127.0.0.1")
+    assert "nobody listens at port 80" in failed.text
+    assert failed.mend[0] == "glremote doctor ws://127.0.0.1:8765  # at the port that hosts have"
 
 
 def test_one_that_says_something_else() -> None:
@@ -295,11 +485,11 @@ def test_another_version_of_the_protocol(served: LocalHost, monkeypatch: pytest.
     before, failed = way(served.url, served.token)
     assert "the token is admitted" in before
     assert "upgrade glremote on the client" in failed.text
-    assert failed.mend[0].startswith("pip install --upgrade")
+    assert failed.mend == ("git -C glremote pull && pip install --upgrade ./glremote  # here, beside the clone",)
 
 
 def test_another_moderngl(served: LocalHost) -> None:
-    warned = [f for f in reach(served.url, served.token, None, "5.12.0") if f.state is State.WARNING]
+    warned = [f for f in steps(served.url, served.token, moderngl="5.12.0") if f.state is State.WARNING]
     assert any(f.text.startswith(f"moderngl is {MODERNGL} there and 5.12.0 here") for f in warned)
 
 
@@ -315,7 +505,7 @@ def test_a_host_without_a_driver() -> None:
 
 def test_a_distant_host(served: LocalHost) -> None:
     with Relay(Line(2 * reaching.SLOW, 1000.0), int(served.url.rpartition(":")[2])) as relay:
-        found = list(reach(f"ws://127.0.0.1:{relay.port}", served.token, None, MODERNGL))
+        found = steps(f"ws://127.0.0.1:{relay.port}", served.token)
     assert all(finding.state is not State.MISSING for finding in found), found
     (slow,) = [finding for finding in found if finding.text.startswith("the distance is")]
     assert slow.state is State.WARNING
@@ -345,6 +535,11 @@ def test_on_a_terminal() -> None:
 
 def test_the_command(served: LocalHost, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(served.token)
+    (tmp_path / "token").chmod(0o644)
+    done = glremote_("doctor", served.url, "--token-file", str(tmp_path / "token"))
+    assert done.stdout.startswith(f"  warning  the token in {tmp_path}/token can be read by others")
+    assert done.stdout.splitlines()[1] == f"             chmod 600 {tmp_path}/token"
+    (tmp_path / "token").chmod(0o600)
     done = glremote_("doctor", served.url, "--token-file", str(tmp_path / "token"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("  ok       port ")

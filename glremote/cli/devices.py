@@ -35,9 +35,13 @@ def devices(as_json: bool) -> None:
     if as_json:
         print(json.dumps([record.fields() for record in found], indent=1))
         return
-    if not found:
-        raise Failure("there is none: this machine has no device for OpenGL through EGL, and no host is added")
-    show(HEAD, [row(record) for record in found])
+    if found:
+        show(HEAD, [row(record) for record in found])
+    else:
+        raise Failure(
+            "there is none: this machine has no device for OpenGL through EGL (`glremote doctor` says why), "
+            "and no host is added (`glremote hosts add`)"
+        )
 
 
 def row(record: DeviceRecord) -> tuple[str, ...]:
@@ -51,13 +55,23 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         "" if record.renderer == record.name else record.renderer,
         f"{record.version // 100}.{record.version // 10 % 10}",
         _memory(record),
-        str(record.sessions),
+        f"{record.sessions}{_closed(record)}",
         "" if record.load is None else f"{100 * record.load:.0f} %",
         "here" if record.is_local or record.distance is None else f"{record.distance:.1f} ms",
         record.uuid or "",
         record.pci or "",
         record.state or "",
     )
+
+
+def _closed(record: DeviceRecord) -> str:
+    """Why its host takes no more."""
+    if record.draining:
+        return ", going down"
+    if record.trouble:
+        return ", no worker"
+    full = record.max_sessions is not None and record.host_sessions >= record.max_sessions
+    return ", full" if full else ""
 
 
 def _memory(record: DeviceRecord) -> str:

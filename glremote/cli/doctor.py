@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .options import Failure, associated, read_token, token_option, trust_options
+from glremote.protocol.errors import Error, LinkError
+
+from .options import Failure, named, token_option, trust_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,18 +35,33 @@ def doctor(ctx: click.Context, host: str | None, token_file: Path | None, ca: st
     """Say what this machine lacks to render, or why a host cannot be reached.
 
     Without HOST: OpenGL's libraries and drivers, GPUs and who may open them, what EGL draws with, and what a host has
-    here. With it (ws://HOST:PORT, wss://HOST:PORT or the name of a host of `glremote hosts`): the way from here to it,
-    its name, port, TLS, token, version and distance, until a step fails. Below what is missing are the lines that mend
-    it. The exit status is 1 if something is missing, else 0.
+    here. With it (ws://HOST:PORT, wss://HOST:PORT, the name of a host of `glremote hosts`, or one of its devices as in
+    NAME/0): the way from here to it, its name, port, TLS, token, version and distance, until a step fails. Below what
+    is missing are the lines that mend it. The exit status is 1 if something is missing, else 0.
     """
     from rich.console import Console
+
+    from glremote.doctor.reaching import reach
+    from glremote.doctor.way import no_host, token_kept
+    from glremote.hosts import NoHost
 
     console = Console(highlight=False, soft_wrap=False)
     if host is None:
         if ca or pin or token_file:
             raise click.UsageError("--token-file, --ca-file and --pin are for a host: give HOST too.")
         ctx.exit(_this_machine(console))
-    ctx.exit(_way(console, host, token_file, ca, pin))
+    try:
+        found = named(host, token_file, ca, pin)
+        there = None if found is None else found.host
+        _ = there and there.trust
+    except (NoHost, LinkError) as error:
+        ctx.exit(_way(console, [no_host(error)]))
+    except (Error, ValueError) as error:
+        raise Failure(str(error)) from None
+    if found is None or there is None:
+        ctx.exit(_this_machine(console))
+    steps = reach(there, found.device, importlib.metadata.version("moderngl"))
+    ctx.exit(_way(console, itertools.chain(token_kept(token_file), steps)))
 
 
 def _this_machine(console: Console) -> int:
@@ -64,22 +82,11 @@ def _this_machine(console: Console) -> int:
     return 0 if well(sections) else 1
 
 
-def _way(console: Console, host: str, token_file: Path | None, ca: str | None, pin: str | None) -> int:
+def _way(console: Console, steps: Iterable[Finding]) -> int:
     from glremote.doctor.finding import State
-    from glremote.doctor.reaching import reach
-    from glremote.link.tls import Trust
 
-    url, token = host, read_token(token_file)
-    known = next((one for one in associated() if one.answers_to(host)), None)
-    if known is not None:
-        url, ca, pin = known.url, ca or known.ca, pin or known.pin
-        token = token if token_file is not None else known.current_token
-    try:
-        trust = Trust.chosen(url, ca, pin)
-    except ValueError as error:
-        raise Failure(str(error)) from None
     missing = False
-    for finding in reach(url, token, trust, importlib.metadata.version("moderngl")):
+    for finding in steps:
         _show(console, finding)
         missing = missing or finding.state is State.MISSING
     console.print()

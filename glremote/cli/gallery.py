@@ -10,7 +10,7 @@ import click
 
 from glremote.protocol.errors import Error
 
-from .options import Failure, check_host, check_trust, token_for, token_option, trust_options
+from .options import Failure, check_host, token_for, token_option, trust_options
 
 
 @click.command()
@@ -37,7 +37,10 @@ def gallery(host: str | None, token_file: Path | None, ca: str | None, pin: str 
     from glremote.gallery import make_gallery
     from glremote.host.serving import LocalHost
 
-    ca = check_host(host, ca, pin) if host else check_trust("a host of its own", ca, pin)
+    if host:
+        check_host(host, token_file, ca, pin)
+    elif ca or pin:
+        raise click.UsageError("--ca-file and --pin are for the host that --host names.")
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
     try:
         with contextlib.ExitStack() as stack:

@@ -16,6 +16,7 @@ from glremote.protocol.errors import Error
 
 if TYPE_CHECKING:
     from glremote.hosts import Host
+    from glremote.placing import Named
 
 
 class Failure(click.ClickException):
@@ -70,17 +71,6 @@ def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return ca(pin(command))
 
 
-def check_trust(host: str, ca: str | None, pin: str | None) -> str | None:
-    """The path of `ca`, wherever the program goes. Says now what would fail later."""
-    from glremote.link.tls import Trust
-
-    try:
-        Trust.chosen(host, ca, pin)
-    except ValueError as error:
-        raise Failure(str(error)) from None
-    return None if ca is None else os.path.abspath(ca)
-
-
 def associated() -> tuple[Host, ...]:
     """The hosts of the hosts' file."""
     from glremote import hosts
@@ -91,20 +81,28 @@ def associated() -> tuple[Host, ...]:
         raise Failure(str(error)) from None
 
 
-def check_host(host: str, ca: str | None, pin: str | None) -> str | None:
-    """The path of `ca`, wherever the program goes. Says now what would fail later of a host by its URL or its name."""
+def named(host: str | None, file: Path | None, ca: str | None, pin: str | None) -> Named | None:
+    """What HOST names, and how it is reached: for every command as `create_context` has it.
+
+    Raises ValueError and Error.
+    """
     from glremote.placing import Placing
 
+    return Placing().named(host, None, token_for(host, file), ca, pin)
+
+
+def check_host(host: str, file: Path | None, ca: str | None, pin: str | None) -> tuple[Host, str | None]:
+    """The host that is named, by its URL or its name, and which of its devices. Says now what would fail later."""
     try:
-        named = Placing().named(host, None, ca=ca, pin=pin)
-        if named is not None and named.anywhere:
+        found = named(host, file, ca, pin)
+        if found is not None and found.anywhere:
             raise Failure(f"{host!r} is a device, on whichever host: name one too, as in NAME/{host}")
-        if named is None or named.host is None:
+        if found is None or found.host is None:
             raise Failure(f"{host!r} is this machine, and no host: give ws://HOST:PORT or wss://HOST:PORT")
-        _ = named.host.trust
+        _ = found.host.trust
     except (Error, ValueError) as error:
         raise Failure(str(error)) from None
-    return None if ca is None else os.path.abspath(ca)
+    return found.host, found.device
 
 
 def token_for(host: str | None, file: Path | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import click
 
 from glremote.protocol.errors import Error
 
-from .options import Failure, check_host, token_for, token_option, trust_options
+from .options import Failure, check_host, token_option, trust_options
 
 if TYPE_CHECKING:
     import moderngl
@@ -32,15 +33,15 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
     """
     import glremote
     from glremote.measuring import measure
-    from glremote.placing import Placing
     from glremote.recording.facade import MODERNGL
 
-    ca, token = check_host(host, ca, pin), token_for(host, token_file)
-    named = Placing().named(host, None, token, ca, pin)
-    assert named is not None and named.host is not None
-    print(named.host.url if named.host.name in named.host.url else f"{named.host.name}, {named.host.url}")
+    known, of_host = check_host(host, token_file, ca, pin)
+    print(known.url if known.name in known.url else f"{known.name}, {known.url}")
+    make = functools.partial(
+        glremote.create_context, known.url, device=of_host, token=known.token, ca=known.ca, pin=known.pin
+    )
     try:
-        ctx = glremote.create_context(host, token=token, ca=ca, pin=pin, near=False)
+        ctx = make(near=False)
         device = glremote.device(ctx)
         assert isinstance(device, glremote.RemoteDevice)
         there = device.greeting
@@ -49,7 +50,7 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
         print(f"  renderer   {device.renderer}, OpenGL {ctx.version_code / 100:.1f}")
         _show(measure(ctx))
         ctx.release()
-        if _is_near(glremote.create_context(host, token=token, ca=ca, pin=pin)):
+        if _is_near(make()):
             print("  near       this machine's own: contexts pass by the websocket, and share memory with it")
     except (Error, ValueError) as error:
         raise Failure(str(error)) from None

@@ -95,7 +95,8 @@ def run(
     program = Program(module, None, arguments) if module else Program(None, arguments[0], arguments[1:])
     program.check()
     if host:
-        ca = check_host(host, ca, pin)
+        check_host(host, token_file, ca, pin)
+        ca = None if ca is None else os.path.abspath(ca)  # wherever the program goes
     elif token_file or ca or pin:
         raise click.UsageError("--token-file, --ca-file and --pin are for the host that --host names.")
     token = token_for(host, token_file)

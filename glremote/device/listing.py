@@ -101,7 +101,8 @@ def records_of(host: Host, answer: Answer) -> list[DeviceRecord]:
     """A record for each device of a host's report."""
     report = answer.report
     if not report.devices:
-        return [_silent(host, f"{host.url}: " + (report.trouble or "it knows of no device of its own"))]
+        why = report.trouble or "it knows of no device of its own"
+        return [_silent(host, f"{host.url}: {why}; `glremote doctor` there says why")]
     return [
         DeviceRecord(
             host=host.name,

@@ -188,7 +188,8 @@ def about_hosting(facts: Facts) -> Iterator[Finding]:
     else:
         yield ok("a worker has its walls: Landlock and seccomp")
     if "no cgroup bounds it" in memory:
-        yield warning(memory, "glremote serve --print-unit  # a service of systemd's may divide its cgroup")
+        divided = "glremote serve --print-unit  # a service of systemd's may divide its cgroup"
+        yield warning(memory, *(() if facts.container else (divided,)))
     else:
         yield ok(memory)
     soft, hard = facts.machine.descriptors()

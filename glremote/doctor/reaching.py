@@ -9,32 +9,51 @@ from __future__ import annotations
 import contextlib
 import errno
 import http.client
-import ipaddress
 import shlex
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
+from glremote.device.choosing import Wanted, choose
+from glremote.device.listing import records_of
 from glremote.device.opening import greet, tell
+from glremote.hosts import PORT, Host
+from glremote.link import tls
+from glremote.link.asking import Answer as Report
 from glremote.link.links import Link
+from glremote.link.reaching import (
+    BEHIND,
+    NO_UPGRADE,
+    NOT_A_WORD,
+    NOT_PASSED_ON,
+    TIMING_HEADER,
+    connected,
+    headers,
+    is_host,
+    moved,
+    parsed,
+    secured,
+    shown,
+    stranger,
+)  # fmt: skip
 from glremote.link.tls import Trust, Untrusted, explain
 from glremote.link.websocket import PATH, connect
 from glremote.protocol import devices, handshake
-from glremote.protocol.errors import Error, VersionMismatch
+from glremote.protocol.errors import Error, NoDevice, NotAdmitted, VersionMismatch
 from glremote.protocol.messages import Goodbye, Greeting
 from glremote.protocol.reflection import is_software
 from glremote.version import VERSION
 
 from .finding import Finding, missing, ok, warning
 from .findings import dotted, named
+from .way import Cannot, Way
 
-PORT = 8765
-LIKE = "glremote doctor wss://HOST:8765"
 TIMEOUT = 5.0
 """Seconds for each step."""
+SLOW_TO_CONNECT = 0.9
+"""Seconds after which an address has been given up for the next."""
 SLOW = 0.1
 """Seconds of distance from which each wait is felt."""
 SOON = 14 * 86400
@@ -43,89 +62,20 @@ OLDEST = 330
 """What moderngl requires unless told otherwise."""
 
 
-class Cannot(Exception):
-    """The step failed, and with it all that would come after."""
-
-    def __init__(self, finding: Finding) -> None:
-        self.finding = finding
-
-
-class Way(NamedTuple):
-    """To which host, and with what."""
-
-    url: str
-    host: str
-    port: int
-    path: str
-    token: str | None
-    trust: Trust | None
-
-    @property
-    def where(self) -> str:
-        """Host and port, as they are written."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def there(self) -> str:
-        """Where the host is; behind a loopback address it may be the other end of a tunnel."""
-        return "there" if self.is_near else f"on {self.host}"
-
-    def again(self, url: str = "", trust: str | None = None) -> str:
-        """The line that asks anew, of another address or with another trust."""
-        url = url or self.url
-        if trust is None and self.trust is not None and url.startswith("wss://"):
-            ca = f" --ca-file {shlex.quote(self.trust.ca)}" if self.trust.ca else ""
-            trust = ca + (f" --pin {self.trust.pin}" if self.trust.pin else "")
-        return f"glremote doctor {url}{trust or ''}"
-
-    @property
-    def other_scheme(self) -> str:
-        """The address, with TLS if this is without, and the reverse."""
-        return f"{'wss' if self.trust is None else 'ws'}://{self.where}"
-
-    @property
-    def is_near(self) -> bool:
-        """Whether it leads to this machine."""
-        with contextlib.suppress(ValueError):
-            return ipaddress.ip_address(self.host).is_loopback
-        return self.host == "localhost"
-
-
-def reach(url: str, token: str | None, trust: Trust | None, moderngl: str) -> Iterator[Finding]:
+def reach(host: Host, device: str | None, moderngl: str) -> Iterator[Finding]:
     """Every step on the way to a host, up to the one that fails; `moderngl` is the version that is here."""
+    uri = parsed(host.url)
+    path = uri.path if uri.path not in ("", "/") else PATH
+    way = Way(host.url, host.name, uri.host, uri.port, path, host.current_token, host.trust, device)
     try:
-        way = _way(url, token, trust)
         yield from _name(way)
         yield from _port(way)
         yield from _tls(way)
         yield from _token(way)
-        yield from _devices(way)
-        yield from _session(way, moderngl)
+        report = yield from _devices(way)
+        yield from _session(way, _chosen(way, host, report), moderngl)
     except Cannot as failed:
         yield failed.finding
-
-
-def _way(url: str, token: str | None, trust: Trust | None) -> Way:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise Cannot(missing(f"{url!r} is no address of a host: {error}", LIKE)) from None
-    if "://" not in url and url and url.isprintable():
-        raise Cannot(_no_scheme(url))
-    if parts.scheme not in ("ws", "wss") or not parts.hostname or not url.isprintable() or " " in url:
-        raise Cannot(missing(f"{url!r} is no address of a host", LIKE))
-    if parts.username is not None or parts.password is not None:  # and so the text does not show them
-        text = f"an address with a user and a password (at {parts.hostname}) is not taken: a token stands in a file"
-        line = f"glremote doctor {parts.scheme}://{parts.hostname}:{port or PORT} --token-file FILE"
-        raise Cannot(missing(text, line))
-    usual = 443 if parts.scheme == "wss" else 80
-    return Way(url, parts.hostname, port or usual, parts.path if parts.path not in ("", "/") else PATH, token, trust)
-
-
-def _no_scheme(url: str) -> Finding:
-    lines = f"glremote doctor wss://{url}", f"glremote doctor ws://{url}  # without TLS"
-    return missing(f"{url!r} is no host of `glremote hosts`, and does not say how it is spoken to", *lines)
 
 
 # --- name and port
@@ -148,32 +98,32 @@ def _name(way: Way) -> Iterator[Finding]:
 def _port(way: Way) -> Iterator[Finding]:
     began = time.monotonic()
     try:
-        sock = _connected(way)
+        sock = connected(way.host, way.port, TIMEOUT)
     except OSError as error:
         raise Cannot(_no_connection(way, error)) from None
     seconds = time.monotonic() - began
+    address = sock.getpeername()[0]
     sock.close()
     yield ok(f"port {way.port} is open; the connection took {1000 * seconds:.1f} ms")
-
-
-def _connected(way: Way) -> socket.socket:
-    sock = socket.create_connection((way.host, way.port), TIMEOUT)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
+    if seconds > SLOW_TO_CONNECT:
+        text = f"it is {address} that answers; another of its addresses does not, and each connection waits for that"
+        yield warning(text, f"glremote doctor {way.at(address, way.port)}  # by this address alone")
 
 
 def _no_connection(way: Way, error: OSError) -> Finding:
     serve = "glremote serve" if way.is_near else "glremote serve --bind 0.0.0.0 --tls-cert cert.pem --tls-key key.pem"
     if isinstance(error, ConnectionRefusedError):
+        usual = way.usual_port()
         if way.is_near:
-            tunnel = f"ssh -N -L {way.port}:127.0.0.1:8765 GPU-MACHINE  # where the host is another machine"
+            tunnel = f"ssh -N -L {way.port}:127.0.0.1:{PORT} GPU-MACHINE  # where the host is another machine"
             text = f"nobody listens at port {way.port} of this machine: is a host running here, or a tunnel open?"
-            return missing(text, f"{serve} --port {way.port}", tunnel)
+            return missing(text, *usual, f"{serve} --port {way.port}", tunnel)
         text = f"{way.host} is there, and nobody listens at its port {way.port}, or only for itself: start a host there"
-        return missing(text, f"{serve} --port {way.port}  # {way.there}")
+        return missing(text, *usual, f"{serve} --port {way.port}  # {way.there}")
     if isinstance(error, TimeoutError):
         text = f"nothing came back from {way.where} within {TIMEOUT:g} s: a firewall on the way drops it, or it is off"
-        return missing(text, f"sudo ufw allow {way.port}/tcp  # {way.there}, where that is its firewall")
+        firewall = f"sudo ufw allow {way.port}/tcp  # {way.there}, where that is its firewall"
+        return missing(text, *way.usual_port(), firewall)
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         text = f"there is no way to {way.host} from here ({error.strerror}): is it on, and this machine in its network?"
         return missing(text, f"ping {way.host}")
@@ -205,37 +155,36 @@ def _tls(way: Way) -> Iterator[Finding]:
 
 def _secured(way: Way) -> ssl.SSLSocket:
     """A connection with TLS, to a host that is trusted."""
-    trust = way.trust or Trust()
-    sock = secured = None
     try:
-        sock = _connected(way)
-        secured = trust.context.wrap_socket(sock, server_hostname=way.host)
-        trust.check(secured.getpeercert(binary_form=True))
-        return secured
+        return secured(connected(way.host, way.port, TIMEOUT), way.host, way.trust or Trust())
     except Untrusted as error:
-        found = Cannot(missing(str(error), *_other_trust(way)))
+        found = missing(str(error), f"openssl x509 -in cert.pem -outform DER | sha256sum  # {way.there}", way.pinned)
     except TimeoutError:
         text = f"connected, and TLS was not spoken within {TIMEOUT:g} s: is it a host, and one with TLS?"
-        found = Cannot(missing(text, way.again(way.other_scheme)))
-    except ssl.SSLCertVerificationError as error:
-        found = Cannot(missing(explain(error), *_other_trust(way)))
+        found = missing(text, way.again(way.other_scheme))
     except ssl.SSLError as error:
-        found = Cannot(missing(explain(error), way.again(way.other_scheme)))
+        found = missing(explain(error), *_for_tls(way, error))
     except (OSError, ValueError) as error:
-        found = Cannot(missing(f"the connection broke while TLS began: {error}", way.again(way.other_scheme)))
-    for one in (secured, sock):
-        if one is not None:
-            one.close()
-    raise found
+        found = missing(f"the connection broke while TLS began: {error}", way.again(way.other_scheme))
+    raise Cannot(found)
 
 
-def _other_trust(way: Way) -> tuple[str, ...]:
-    """How the certificate that is there would be trusted, by whoever has seen to it that it is the host's."""
-    return (
-        f"openssl x509 -in cert.pem -noout -subject -enddate -ext subjectAltName  # {way.there}: what it has",
-        f"{way.again(trust=' --ca-file cert.pem')}  # its own certificate, or its authority's, brought from there",
-        f"{way.again(trust=' --pin sha256:...')}  # as `glremote serve` shows it there",
-    )
+def _for_tls(way: Way, error: ssl.SSLError) -> tuple[str, ...]:
+    """What mends it; a certificate is to be pinned by whoever has seen to it that it is the host's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        look = f"openssl x509 -in cert.pem -noout -subject -enddate -ext subjectAltName  # {way.there}: what it has"
+        if error.verify_code in (tls.EXPIRED, tls.NOT_YET_VALID):
+            renew = f"sudo certbot renew  # {way.there}, if it is certbot's"
+            return look, "date -u  # here and there: it must be the same", renew, way.pinned
+        if error.verify_code in (tls.WRONG_NAME, tls.WRONG_ADDRESS):
+            return look, f"{way.again(way.at('NAME', way.port))}  # by a name that is in it", way.pinned
+        ca = way.again(trust=" --ca-file cert.pem")
+        return look, f"{ca}  # its own certificate, or its authority's, brought from there", way.pinned
+    if tls.is_one(error, tls.TOO_OLD):
+        return (f"ssl_protocols TLSv1.2 TLSv1.3;  # {way.there}, where that is nginx",)
+    if tls.is_one(error, tls.WANTS_OURS):
+        return (f"ssl_verify_client off;  # {way.there}, where that is nginx",)
+    return (way.again(way.other_scheme),)
 
 
 def _seconds_left(certificate: Any) -> float | None:
@@ -249,33 +198,58 @@ def _seconds_left(certificate: Any) -> float | None:
 def _token(way: Way) -> Iterator[Finding]:
     """Asked as a websocket is, but for the wish to have one: so nothing begins."""
     answer = _ask(way, way.path)
-    if answer.server != "glremote":
-        who = f", and says that it is {answer.server}" if answer.server else ""
-        text = f"what listens at {way.where} is no glremote host: it answers {answer.status} to {way.path}{who}"
-        raise Cannot(missing(text, f"glremote serve --port 0  # {way.there}: at a port that nobody has"))
     if answer.status == http.HTTPStatus.UPGRADE_REQUIRED:
         yield ok("the token is admitted")
         return
-    raise Cannot(_refused(way, answer))
+    if answer.is_host:
+        raise Cannot(_refused(way, answer))
+    text = stranger(answer.status, answer.server, answer.location)
+    if address := moved(answer.location):
+        mend = [f"glremote doctor {shlex.quote(address)}"]
+    elif answer.status in BEHIND:
+        mend = [f"systemctl status glremote  # behind {way.where}"]
+    else:
+        mend = [*_elsewhere(way)]
+    raise Cannot(missing(f"{way.where}{way.path}: {text}", *mend))
+
+
+def _elsewhere(way: Way) -> Iterator[str]:
+    """Where a host may be, if another has that port."""
+    if way.port != PORT:
+        yield f"{way.again(way.at(way.host, PORT))}  # at the port that hosts have"
+    yield f"glremote serve --port 0  # {way.there}: at a port that nobody has"
 
 
 def _refused(way: Way, answer: Answer) -> Finding:
-    said = f"the host refuses ({answer.status}): {answer.text}"
+    said = f"the host refuses ({answer.status}): {shown(answer.text)}"
+    again = way.again()
     if answer.status == http.HTTPStatus.UNAUTHORIZED:
         return missing(
             said,
             f"glremote token create --name NAME  # {way.there}, as the user that serves",
-            f"{way.again()} --token-file FILE  # with the token in it",
+            f"{again} --token-file FILE  # with the token in it",
+            *way.kept(" --token-file FILE"),
         )
     if answer.status == http.HTTPStatus.TOO_MANY_REQUESTS:
-        return missing(said, f"sleep 60; {way.again()}")
-    if answer.status == http.HTTPStatus.SERVICE_UNAVAILABLE and "no room" in answer.text:
+        return missing(said, f"sleep 60; {again}")
+    if answer.status in NO_UPGRADE:
+        return missing(f"{NOT_PASSED_ON} (HTTP {answer.status})", *_passed_on(way))
+    if "no room" in answer.text:
         return missing(f"the token is admitted, and {said}", f"glremote serve --max-sessions 64  # {way.there}")
-    if answer.status == http.HTTPStatus.SERVICE_UNAVAILABLE:
-        return missing(said, f"journalctl -u glremote -n 50  # {way.there}: its log says why")
+    if "going down" in answer.text:
+        return missing(f"the token is admitted, and {said}", f"sleep 60; {again}  # when it has come up again")
     if answer.status == http.HTTPStatus.NOT_FOUND:
-        return missing(said, f"{way.again(way.url.partition(':')[0] + '://' + way.where)}  # without a path")
-    return missing(said, way.again(way.other_scheme))
+        below = f"{way.again(way.url + PATH)}  # where a proxy has the host below that"
+        return missing(said, f"{way.again(way.at(way.host, way.port))}  # without a path", below)
+    if "this host serves" in answer.text:
+        return missing(said, way.again(way.other_scheme))
+    return missing(said, f"journalctl -u glremote -n 50  # {way.there}: its log says why")
+
+
+def _passed_on(way: Way) -> tuple[str, ...]:
+    where = f"# {way.there}, where that is nginx"
+    headers = ("Upgrade $http_upgrade", "Connection upgrade")
+    return (f"proxy_http_version 1.1;  {where}", *(f"proxy_set_header {header};  {where}" for header in headers))
 
 
 class Answer(NamedTuple):
@@ -283,26 +257,36 @@ class Answer(NamedTuple):
 
     status: int
     server: str
+    location: str
     text: str
+    is_host: bool
 
 
 def _ask(way: Way, path: str) -> Answer:
     """A GET with the token. Raises Cannot."""
     connection = http.client.HTTPConnection(way.host, way.port, timeout=TIMEOUT)
-    headers = {"User-Agent": "glremote"} | ({"Authorization": f"Bearer {way.token}"} if way.token else {})
     try:
-        connection.sock = _connected(way) if way.trust is None else _secured(way)
-        connection.request("GET", path, headers=headers)
+        sock = connected(way.host, way.port, TIMEOUT) if way.trust is None else _secured(way)
+        connection.sock = sock
+        connection.request("GET", path, headers=headers(way.url, way.token))
         answer = connection.getresponse()
-        text = answer.read(1 << 20).decode(errors="replace").strip()
-        return Answer(answer.status, answer.getheader("Server", ""), text)
+        text = answer.read(1 << 20).decode(errors="replace")
+        server, location = answer.getheader("Server", ""), answer.getheader("Location", "")
+        own = is_host(server, answer.getheader(TIMING_HEADER, ""))
+        return Answer(answer.status, server, location, text, own)
+    except NotAdmitted as error:
+        raise Cannot(missing(str(error).removeprefix(f"{way.url}: "), f"{way.again()} --token-file FILE")) from None
     except TimeoutError:
         text = f"connected, and no answer came within {TIMEOUT:g} s: the host hangs, or what listens there is none"
         raise Cannot(missing(text, f"systemctl restart glremote  # {way.there}, where it is a service")) from None
+    except (ConnectionError, ssl.SSLEOFError):  # http.client's too, for an answer without a byte
+        text = f"what answers at {way.where} is no glremote host: {NOT_A_WORD}"
+        raise Cannot(missing(text, f"glremote serve  # {way.there}, or where the tunnel leads")) from None
+    except ssl.SSLError as error:  # a refusal in TLS may come as late as this
+        raise Cannot(missing(explain(error), *_for_tls(way, error))) from None
     except (http.client.HTTPException, OSError) as error:
-        why = str(error) or type(error).__name__
-        text = f"what answers at {way.where} is no glremote host: {why}"
-        raise Cannot(missing(text, f"{way.again(way.other_scheme)}  # or another port")) from None
+        text = f"what answers at {way.where} is no glremote host: {shown(str(error)) or type(error).__name__}"
+        raise Cannot(missing(text, *_elsewhere(way))) from None
     finally:
         connection.close()
 
@@ -310,21 +294,53 @@ def _ask(way: Way, path: str) -> Answer:
 # --- glremote
 
 
-def _session(way: Way, moderngl: str) -> Iterator[Finding]:
+def _devices(way: Way) -> Generator[Finding, None, devices.HostReport | None]:
+    """What the host tells of its GPUs; one of an earlier version tells nothing."""
+    with contextlib.suppress(Cannot, Error):
+        answer = _ask(way, way.path.rpartition("/")[0] + devices.PATH)
+        if answer.status == http.HTTPStatus.OK:
+            report = devices.decode(answer.text.encode())
+            for device in report.devices:
+                text = f"it has {named(device)}; sessions on it: {device.sessions}"
+                if device.trouble is None:
+                    yield ok(text)
+                else:
+                    look = f"glremote doctor  # {way.there}, as the user that serves"
+                    yield warning(f"{text}; {device.trouble}", look)
+                if trouble := report.trouble or device.trouble:
+                    log = f"journalctl -u glremote -n 50  # {way.there}: its log says more"
+                    yield warning(f"none can begin there now: {shown(trouble)}", log)
+            return report
+    return None
+
+
+def _chosen(way: Way, host: Host, report: devices.HostReport | None) -> str | None:
+    """The handle of the device that is named."""
+    if way.device is None:
+        return None
+    try:
+        records = [] if report is None else records_of(host, Report(report, 0.0))
+        return choose(records, Wanted(device=way.device)).records[0].handle
+    except NoDevice as error:
+        text = " ".join(str(error).split())
+        raise Cannot(missing(text, "glremote devices  # which shows those that there are")) from None
+
+
+def _session(way: Way, device: str | None, moderngl: str) -> Iterator[Finding]:
     """A session begins, and ends: its worker and driver work, and both sides speak the same."""
     link: Link | None = None
     try:
-        link = connect(way.url, way.token, trust=way.trust)
+        link = connect(way.url, way.token, trust=way.trust, device=device)
         began = time.monotonic()
         greeting = greet(link, way.url, handshake.hello(VERSION, moderngl, OLDEST, link.distance))
         seconds = time.monotonic() - began
         tell(link, Goodbye())
     except VersionMismatch as error:
-        upgrade = "pip install --upgrade ./glremote  # in the clone's folder, on the side that is named"
-        raise Cannot(missing(str(error).removeprefix(f"{way.url}: "), upgrade)) from None
-    except (Error, ValueError) as error:
-        raise Cannot(_no_session(way, error)) from None
-    except Exception as error:  # glcontext's, where the host's driver makes no such context
+        text = str(error).removeprefix(f"{way.url}: ")
+        side = "here" if "upgrade glremote on the client" in text or "on this client" in text else way.there
+        upgrade = f"git -C glremote pull && pip install --upgrade ./glremote  # {side}, beside the clone"
+        raise Cannot(missing(text, upgrade)) from None
+    except Exception as error:  # of glcontext's too, where the host's driver makes no such context
         raise Cannot(_no_session(way, error)) from None
     finally:
         if link is not None:
@@ -335,6 +351,8 @@ def _session(way: Way, moderngl: str) -> Iterator[Finding]:
 
 def _no_session(way: Way, error: Exception) -> Finding:
     text = f"a session does not begin: {str(error).removeprefix(f'{way.url}: ')}"
+    if NOT_PASSED_ON in text:
+        return missing(text, *_passed_on(way))
     return missing(text, f"glremote doctor  # {way.there}, as the user that serves")
 
 
@@ -363,20 +381,3 @@ def _distance(seconds: float) -> Iterator[Finding]:
         f"{text}: a program waits that long for each read; see `waits` of glremote.device(ctx)",
         "future = glremote.read_async(framebuffer)  # reads that do not wait",
     )
-
-
-def _devices(way: Way) -> Iterator[Finding]:
-    """What the host tells of its GPUs; one of an earlier version tells nothing."""
-    with contextlib.suppress(Cannot, Error):
-        answer = _ask(way, devices.PATH)
-        if answer.status == http.HTTPStatus.OK:
-            report = devices.decode(answer.text.encode())
-            for device in report.devices:
-                text = f"it has {named(device)}, with {device.sessions} session{'s' * (device.sessions != 1)}"
-                if device.trouble is None:
-                    yield ok(text)
-                else:
-                    mend = f"glremote doctor  # {way.there}, as the user that serves"
-                    yield warning(f"{text}: {device.trouble}", mend)
-            if report.draining:
-                yield warning("it goes down, and takes no new sessions")

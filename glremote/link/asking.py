@@ -17,7 +17,16 @@ from websockets.uri import WebSocketURI
 from glremote.protocol import devices
 from glremote.protocol.errors import HostUnreachable, ProtocolError
 
-from .reaching import CONNECT_TIMEOUT, check_refusal, headers, open_socket, parsed, seconds_at_the_host
+from .reaching import (
+    CONNECT_TIMEOUT,
+    NOT_A_WORD,
+    broken,
+    check_refusal,
+    headers,
+    open_socket,
+    parsed,
+    seconds_at_the_host,
+)
 from .tls import Trust
 
 
@@ -40,7 +49,7 @@ def ask(url: str, token: str | None = None, trust: Trust | None = None, timeout:
     with open_socket(url, uri, trust, timeout) as sock:
         began = time.monotonic()
         response, came = _exchange(url, sock, _request(uri, said), deadline, timeout)
-    if response.status_code == 404 and response.headers.get("Server") == "glremote":
+    if response.status_code == 404 and "glremote" in response.headers.get_all("Server"):
         raise HostUnreachable(
             f"{url}: glremote on this host is older than this, and tells nothing of its devices; upgrade it there"
         )
@@ -79,8 +88,8 @@ def _exchange(url: str, sock: socket.socket, request: bytes, deadline: float, ti
         while True:
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             data = sock.recv(1 << 16)
-            came = came or time.monotonic()
             if data:
+                came = came or time.monotonic()
                 reader.feed_data(data)
             else:
                 reader.feed_eof()
@@ -92,6 +101,7 @@ def _exchange(url: str, sock: socket.socket, request: bytes, deadline: float, ti
     except TimeoutError:
         raise HostUnreachable(f"{url}: connected, and no glremote host answered within {timeout:g} s") from None
     except OSError as error:
-        raise HostUnreachable(f"{url}: the connection broke while it was asked: {error}") from None
+        raise HostUnreachable(f"{url}: {broken(error, 'while it was asked')}") from None
     except (ValueError, LookupError, EOFError, NotImplementedError, WebSocketException) as error:
-        raise HostUnreachable(f"{url}: what answers there is no glremote host ({error})") from None
+        why = error if came else NOT_A_WORD
+        raise HostUnreachable(f"{url}: what answers there is no glremote host ({why})") from None

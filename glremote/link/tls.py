@@ -19,8 +19,18 @@ PIN_VARIABLE = "GLREMOTE_PIN"
 
 EXPIRED, NOT_YET_VALID, WRONG_NAME, WRONG_ADDRESS = 10, 9, 62, 64
 """What OpenSSL finds (X509_V_ERR_...), where it is not an unknown authority."""
-NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "UNEXPECTED_MESSAGE"}
+NO_TLS = "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "UNEXPECTED_MESSAGE"
 """How OpenSSL calls it when the other side answers with anything but TLS."""
+TOO_OLD = "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "VERSION_TOO_LOW"
+WANTS_OURS = "CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE"
+HUNG_UP = ("EOF",)
+REASONS = (
+    (NO_TLS, "what answers there does not speak TLS; if it is a glremote host without, give ws://HOST:PORT"),
+    (TOO_OLD, "what answers there speaks TLS older than 1.2 alone; it is no glremote host, or a proxy before one"),
+    (WANTS_OURS, "what answers there, perhaps a proxy, wants a certificate of the client, of which glremote has none"),
+    (HUNG_UP, "what answers there hung up while TLS began; is it a glremote host, and one with TLS?"),
+)
+"""What OpenSSL's words mean, of which part of one is enough."""
 
 
 class Untrusted(Exception):
@@ -96,9 +106,12 @@ def explain(error: ssl.SSLError) -> str:
             f"no authority that is trusted here has signed the host's certificate ({error.verify_message}); name its "
             f"own with ca=FILE, --ca-file or {CA_VARIABLE}, or pin the certificate with pin=, --pin or {PIN_VARIABLE}"
         )
-    if error.reason in NO_TLS:
-        return "what answers there does not speak TLS; if it is a glremote host without, give ws://HOST:PORT"
-    return f"no secure connection: {error}"
+    return next((text for words, text in REASONS if is_one(error, words)), f"no secure connection: {error}")
+
+
+def is_one(error: ssl.SSLError, words: tuple[str, ...]) -> bool:
+    """Whether it is one of these."""
+    return any(word in (error.reason or str(error)) for word in words)
 
 
 def _plain(pin: str) -> str:

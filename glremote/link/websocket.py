@@ -23,7 +23,16 @@ from glremote.protocol.errors import HostUnreachable
 from glremote.protocol.messages import LARGEST_PACKET
 
 from .links import Bytes, Link, LinkBroken, Packet, joined
-from .reaching import CONNECT_TIMEOUT, check_refusal, headers, open_socket, parsed, seconds_at_the_host
+from .reaching import (
+    CONNECT_TIMEOUT,
+    NOT_A_WORD,
+    broken,
+    check_refusal,
+    headers,
+    open_socket,
+    parsed,
+    seconds_at_the_host,
+)
 from .tls import Trust
 
 PATH = "/glremote"
@@ -133,12 +142,14 @@ def _upgrade(
     """Send the request and wait for the response; that, and the frames that came right behind it."""
     response: Response | None = None
     frames: list[Frame] = []
+    said = False
     try:
         sock.sendall(b"".join(protocol.data_to_send()))
         while response is None and protocol.handshake_exc is None:
             sock.settimeout(max(0.01, deadline - time.monotonic()))
             data = sock.recv(1 << 16)
             if data:
+                said = True
                 protocol.receive_data(data)
             else:
                 protocol.receive_eof()
@@ -150,11 +161,12 @@ def _upgrade(
             if not data:
                 break
     except TimeoutError:
-        raise HostUnreachable(f"{url}: connected, and no glremote host answered within {CONNECT_TIMEOUT} s") from None
+        raise HostUnreachable(f"{url}: connected, and no glremote host answered within {CONNECT_TIMEOUT:g} s") from None
     except OSError as error:
-        raise HostUnreachable(f"{url}: the connection broke while it was opened: {error}") from None
+        raise HostUnreachable(f"{url}: {broken(error, 'while it was opened')}") from None
     if response is not None and protocol.handshake_exc is None:
         return response, frames
     if response is not None and isinstance(protocol.handshake_exc, InvalidStatus):
         check_refusal(url, response)
-    raise HostUnreachable(f"{url}: what answers there is no glremote host ({protocol.handshake_exc})")
+    why = protocol.handshake_exc if said else NOT_A_WORD
+    raise HostUnreachable(f"{url}: what answers there is no glremote host ({why})")

@@ -33,6 +33,7 @@ from glremote.host.gateway.devices import Devices, Served
 from glremote.host.gateway.tokens import Token, TokensFile
 from glremote.host.gpus import State as GpuState
 from glremote.host.serving import NO_TOKENS, LocalHost, environment
+from glremote.hosts import Host as Known
 from glremote.instance import Instance
 from glremote.link.asking import ask
 from glremote.protocol.devices import Device, HostReport, decode
@@ -480,7 +481,7 @@ def test_a_program_goes_on_to_the_next_device_of_a_host(start: Start, monkeypatc
     assert "two/1 (llvmpipe): the only one that will do; two/0 (llvmpipe) was chosen before and failed: " in reason
     contexts.append(instance.create_context())  # it is known now
     assert instance.device(contexts[2]).reason == "two/1 (llvmpipe): the only one that will do"
-    doctor = [finding for finding in reach(host.url, TOKEN, None, MODERNGL) if "it has" in finding.text]
+    doctor = [finding for finding in reach(Known(host.url, token=TOKEN), None, MODERNGL) if "it has" in finding.text]
     assert [finding.state for finding in doctor] == [State.WARNING, State.OK]
     assert "no worker can be started: " in doctor[0].text
     with pytest.raises(glremote.DeviceLost, match="requested device index 77"):
@@ -507,3 +508,11 @@ def test_what_serve_probes_is_told(served: LocalHost) -> None:
     assert any(device.renderer == ctx.info["GL_RENDERER"] for device in found.devices)
     assert all(set(device.extensions) == ctx.extensions for device in found.devices[:1])
     ctx.release()
+
+
+def test_the_host_counts_its_own_time_in_less_than_milliseconds(start: Start) -> None:
+    """It is taken off the distance, which on a network of one's own is a part of one."""
+    host = start(devices=GPUS)
+    times = [get(host.url, "/devices", Authorization=BEARER)[2]["Server-Timing"] for _ in range(5)]
+    seconds = [float(time_.removeprefix("admit;dur=")) for time_ in times]
+    assert min(seconds) > 0 and any(one != round(one) for one in seconds), times

@@ -176,6 +176,14 @@ def test_who_guesses_the_tokens_of_sessions_may_look(start: Start) -> None:
     assert get(host.url, "/healthz", Authorization=f"Bearer {LOOK}")[0] == 200
 
 
+def test_the_token_for_looking_is_none_for_a_session(start: Start) -> None:
+    """Whoever confuses the two is told."""
+    host = start(look_token=LOOK)
+    status, text = host.request(Authorization=f"Bearer {LOOK}")
+    assert status == 401 and "it is the one for its pages (--look-token-file) alone" in text
+    assert "pages" not in host.request(Authorization="Bearer another")[1]
+
+
 def test_who_comes_without_a_token_never_guesses(start: Start) -> None:
     """A browser asks so before it asks its user."""
     host = start(look_token=LOOK)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import http
 import itertools
 import logging
@@ -257,6 +258,9 @@ class Gateway:
             self._guesses.wrong(connection.address)
             log.warning("a wrong token came from %s", connection.address)
             how = "take the one that `glremote serve` shows or was given, or one of `glremote token create`"
+            look = self.options.look_token
+            if look is not None and hmac.compare_digest(digest(text), digest(look)):
+                how = f"it is the one for its pages (--look-token-file) alone; {how}"
             return Why.WRONG_TOKEN, f"the token is not this host's; {how}"
         if token.has_expired():
             how = "ask the host's user for another, which `glremote token create` makes"

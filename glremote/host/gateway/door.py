@@ -19,6 +19,7 @@ import ipaddress
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 
 from websockets.asyncio.server import ServerConnection
@@ -72,7 +73,7 @@ class Visitor(Connection):
 
     address = ""
     asked_at = 0.0
-    """When its request began to come, at the latest (the event loop's time)."""
+    """When its request began to come, at the latest (time.monotonic): the loop of uvloop counts whole milliseconds."""
     token: Token | None = None
     """What it was admitted with."""
     wanted: str | None = None
@@ -281,12 +282,12 @@ class Door:
         # uvloop gives its own protocol back where there is TLS, and not the one that it was given
         loop = asyncio.get_running_loop()
         if self._tls is None:
-            connection.asked_at = loop.time()
+            connection.asked_at = time.monotonic()
             await loop.connect_accepted_socket(lambda: connection, sock)
         else:
             context, seconds = self._tls.context(), OPEN_TIMEOUT
             await loop.connect_accepted_socket(lambda: connection, sock, ssl=context, ssl_handshake_timeout=seconds)
-            connection.asked_at = loop.time()
+            connection.asked_at = time.monotonic()
         return connection
 
     async def _explain(self, sock: socket.socket) -> None:
@@ -320,7 +321,7 @@ def _finish(connection: ServerConnection, request: Request, response: Response) 
     assert isinstance(connection, Visitor)
     if connection.served is not None and (device := connection.served.header):
         response.headers[DEVICE_HEADER] = device
-    seconds = connection.loop.time() - connection.asked_at
+    seconds = time.monotonic() - connection.asked_at
     response.headers[TIMING_HEADER] = f"admit;dur={1000 * seconds:.3f}"
     if request.method == "HEAD":
         response.body = b""
