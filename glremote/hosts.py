@@ -247,7 +247,7 @@ def _put(document: Any, place: int | None, fields: dict[str, str | None]) -> Non
     """Into the row at a place; None: into one more, behind all."""
     import tomlkit
 
-    if not document:
+    if not document and HEAD not in document.as_string():
         document.add(tomlkit.comment(HEAD))
         document.add(tomlkit.nl())
     rows = _rows(document)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 GLVND, MESA, NVIDIA_LIBRARIES, NVIDIA_DRIVER = "glvnd", "mesa", "nvidia's graphics libraries", "nvidia's driver"
+HEADERS = "the kernel's headers"
 INSTALL = {
     "apt-get": "apt-get install -y", "dnf": "dnf install -y", "pacman": "pacman -S --noconfirm",
     "zypper": "zypper install -y", "apk": "apk add",
@@ -35,8 +36,13 @@ PACKAGES = {
         "apt-get": "nvidia-egl-icd", "dnf": "nvidia-driver-libs", "pacman": "nvidia-utils", "zypper": "nvidia-gl-G06",
     },
     NVIDIA_DRIVER: {
-        "apt-get": "nvidia-driver nvidia-egl-icd", "dnf": "nvidia-driver nvidia-driver-libs",
-        "pacman": "nvidia nvidia-utils", "zypper": "nvidia-driver-G06-kmp-default nvidia-gl-G06",
+        "apt-get": "linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd",
+        "dnf": "nvidia-driver nvidia-driver-libs", "pacman": "nvidia nvidia-utils",
+        "zypper": "nvidia-driver-G06-kmp-default nvidia-gl-G06",
+    },
+    HEADERS: {
+        "apt-get": "linux-headers-$(uname -r)", "dnf": "kernel-devel-$(uname -r)", "pacman": "linux-headers",
+        "zypper": "kernel-default-devel",
     },
 }  # fmt: skip
 BRANCH = "580"

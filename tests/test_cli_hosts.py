@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import glremote
 from glremote import cli
-from glremote.cli.devices import row
+from glremote.cli.devices import HEAD, row
 from glremote.cli.tables import show
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
@@ -100,9 +100,9 @@ def test_devices_as_a_table_and_as_json(filled: Path, monkeypatch: pytest.Monkey
 
 def test_a_device_whose_host_takes_no_more() -> None:
     device: dict[str, Any] = {"host": "a", "url": "ws://a:1", "sessions": 3, "host_sessions": 4, "max_sessions": 4}
-    changes: list[dict[str, Any]] = [{}, {"draining": True}, {"trouble": "why"}, {"max_sessions": 5}]
-    shown = [row(DeviceRecord(**device | change))[6] for change in changes]
-    assert shown == ["3, full", "3, going down", "3, no worker", "3"]
+    changes: list[dict[str, Any]] = [{}, {"draining": True}, {"trouble": "no worker", "max_sessions": 5}, {"max_sessions": 5}]
+    shown = [row(DeviceRecord(**device | change))[HEAD.index("STATE")] for change in changes]
+    assert shown == ["its host has no room: 4 of at most 4 sessions", "its host is going down", "no worker", ""]
 
 
 def test_no_device_at_all() -> None:

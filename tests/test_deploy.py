@@ -18,6 +18,7 @@ from glremote.doctor.mending import GRAPHICS
 from glremote.host.serving import LocalHost, environment
 from tests.host.test_strangers import Certificate
 from tests.test_cli import DEADLINE, command
+from tests.test_hosts_page import blocks
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "samples" / "deploy"
@@ -100,6 +101,25 @@ def test_the_image_s_command_serves(instructions: list[tuple[str, str]], tmp_pat
     assert json.loads(said["ENTRYPOINT"]) == ["glremote"]
     assert said["USER"] == "glremote"
     serves(json.loads(said["CMD"]), tmp_path)
+
+
+def test_the_image_is_given_what_its_command_names(instructions: list[tuple[str, str]], tmp_path: Path) -> None:
+    """By the page's commands, as far as docker; in a folder, in which a file can be replaced."""
+    for name in ("cert.pem", "key.pem"):
+        (tmp_path / name).write_text(name)
+    (block,) = [block for block in blocks("In a container") if "docker run -d" in block]
+    makes, _, runs = block.partition("docker run -d")
+    shell = ["bash", "-euc", re.sub("^sudo chown .*", "", makes, flags=re.MULTILINE)]
+    subprocess.run(shell, cwd=tmp_path, check=True, timeout=DEADLINE)
+    (mount,) = re.findall('-v "\\$PWD/(.*?):(.*?):ro"', runs)
+    paths = [word for word in json.loads(dict(instructions)["CMD"]) if word.startswith("/etc/")]
+    assert len(paths) == 3
+    for path in paths:
+        given = tmp_path / mount[0] / Path(path).relative_to(mount[1])
+        assert given.read_text()
+        assert given.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "token").read_text() == (tmp_path / "given/token/token").read_text()
+    assert '-e GLREMOTE_LOOK_TOKEN="$(cat look-token)"' in runs and (tmp_path / "look-token").exists()
 
 
 def test_the_pod_s_command_serves(container: dict[str, Any], tmp_path: Path) -> None:

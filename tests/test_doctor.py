@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -65,6 +66,7 @@ LLVMPIPE = Device(name="llvmpipe", renderer="llvmpipe (LLVM 15.0.6)", version=45
 H200 = Device(
     name="NVIDIA H200", renderer="NVIDIA H200/PCIe/SSE2", version=460, number=0, pci="0000:3b:00.0", memory=141 << 30
 )
+DRIVER = "sudo apt-get install -y linux-headers-$(dpkg --print-architecture) nvidia-driver nvidia-egl-icd"
 GIVE = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=graphics,utility,compute ..."
 
 
@@ -233,17 +235,21 @@ def test_a_driver_of_nvidia_s_own_installer(root: Path) -> None:
     assert mend[0].startswith("sudo sh NVIDIA-Linux-") and f"-{VERSION}.run --no-kernel-modules  # " in mend[0]
 
 
-def test_debian_s_sources_that_have_no_driver(root: Path) -> None:
-    files = (DEBIAN, GLVND, MESA, MODULE, COMPUTE)
-    trixie = {"/etc/os-release": "ID=debian\nVERSION_CODENAME=trixie\n"}
-    sources = {"/etc/apt/sources.list.d/debian.sources": "Components: main non-free-firmware\n"}
-    mend = Stand(root, *files, trixie, sources, user=User(0, "root")).one(State.MISSING)[1]
-    add = "echo 'deb http://deb.debian.org/debian trixie contrib non-free non-free-firmware'"
-    assert mend[0] == f"{add} > /etc/apt/sources.list.d/non-free.list && apt-get update"
-    assert mend[1] == "apt-get install -y nvidia-egl-icd"
-    sources = {"/etc/apt/sources.list.d/debian.sources": "Components: main contrib non-free\n"}
-    mend = Stand(root, trixie, sources, user=User(0, "root")).one(State.MISSING)[1]
-    assert mend == ("apt-get install -y nvidia-egl-icd",)
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("sources.list.d/debian.sources", "Components: main\nA: b\n", "Components: main contrib non-free\nA: b\n"),
+        ("sources.list", "deb http://a trixie main\n# x\n", "deb http://a trixie main contrib non-free\n# x\n"),
+    ],
+)
+def test_debian_s_sources_that_have_no_driver(root: Path, name: str, before: str, after: str) -> None:
+    """The line is run here too, upon the file that stands in."""
+    file, stand = f"/etc/apt/{name}", (DEBIAN, GLVND, MESA, MODULE, COMPUTE, {f"/etc/apt/{name}": before})
+    first, update, install = Stand(root, *stand, user=User(0, "root")).one(State.MISSING)[1]
+    assert (update, install) == ("apt-get update", "apt-get install -y nvidia-egl-icd")
+    subprocess.run(first.replace(file, shlex.quote(f"{root}{file}")), shell=True, check=True)
+    assert (root / file.lstrip("/")).read_text() == after
+    assert Stand(root, user=User(0, "root")).one(State.MISSING)[1] == (install,)
 
 
 def test_debian_s_driver_lies_behind_links(root: Path) -> None:
@@ -291,7 +297,7 @@ def test_the_line_that_writes_an_icd_file_does(root: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says", "mend"),
     [
-        ({}, "driver is not installed", ("sudo apt-get install -y nvidia-driver nvidia-egl-icd", "sudo reboot")),
+        ({}, "driver is not installed", (DRIVER, "sudo reboot")),
         (GRAPHICS, "its kernel module is not loaded for the GPU at 0000:3b:00.0", ("sudo modprobe nvidia",)),
     ],
 )
@@ -300,6 +306,25 @@ def test_no_kernel_module(root: Path, files: dict[str, str], says: str, mend: tu
     found = Stand(root, DEBIAN, GLVND, MESA, on_the_bus, files).one(State.MISSING)
     assert says in found[0]
     assert found[1] == mend
+
+
+@pytest.mark.parametrize(
+    ("system", "mend"),
+    [
+        (DEBIAN, ("apt-get install -y linux-headers-$(uname -r)", "dkms autoinstall")),
+        (FEDORA, ("dnf install -y kernel-devel-$(uname -r)", "akmods --force")),
+    ],
+)
+def test_a_kernel_module_that_was_not_built(root: Path, system: dict[str, str], mend: tuple[str, ...]) -> None:
+    """As where the kernel's headers were not there, or not those of the kernel that runs now."""
+    on_the_bus = {path: text for path, text in MODULE.items() if path.startswith("/sys")}
+    modules = "/lib/modules/6.12.1-amd64/modules.dep"
+    others = {"/proc/sys/kernel/osrelease": "6.12.1-amd64\n", modules: "kernel/drivers/net/virtio_net.ko.xz:\n"}
+    found = Stand(root, system, GLVND, MESA, on_the_bus, GRAPHICS, others).one(State.MISSING)
+    assert "was not built for this kernel (6.12.1-amd64)" in found[0]
+    assert found[1] == tuple(f"sudo {line}" for line in (*mend, "modprobe nvidia"))
+    built = others | {modules: "updates/dkms/nvidia-current.ko.xz:\n"}
+    assert "is not loaded" in Stand(root, system, GLVND, MESA, on_the_bus, GRAPHICS, built).one(State.MISSING)[0]
 
 
 def test_no_devices_of_nvidia_s(root: Path) -> None:
@@ -346,6 +371,14 @@ def test_a_device_that_is_for_nobody_s_group(root: Path) -> None:
     assert mend == ("sudo chmod a+rw /dev/nvidia0",)
 
 
+def test_a_device_that_nobody_serves(root: Path) -> None:
+    closed = {"/dev/nvidia0": errno.ENXIO}
+    files = (DEBIAN, GLVND, MESA, MODULE, GRAPHICS)
+    assert Stand(root, *files, closed=closed).one(State.MISSING)[1] == ("sudo modprobe nvidia",)
+    mend = Stand(root, DOCKER, closed=closed).one(State.MISSING)[1]
+    assert mend == ("sudo modprobe nvidia  # on the machine itself",)
+
+
 def test_a_device_of_a_group_that_has_no_name(root: Path) -> None:
     """Nobody can be in it."""
     Stand(root, DEBIAN, GLVND, MESA, AMD)
@@ -386,6 +419,22 @@ def test_a_gpu_that_does_not_draw(root: Path) -> None:
     text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS).one(State.MISSING)
     assert "in software, by llvmpipe (LLVM 15.0.6), though a GPU is here" in text
     assert mend[0].startswith("sudo dmesg | grep ")
+
+
+def test_a_variable_that_leads_past_nvidia_s_icd_file(root: Path) -> None:
+    """To Mesa's alone."""
+    given = {"__EGL_VENDOR_LIBRARY_FILENAMES": f"{VENDORS}/50_mesa.json"}
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, environment=given).one(State.MISSING)
+    assert "no ICD file that is read names NVIDIA's EGL library" in text
+    assert mend == ("unset __EGL_VENDOR_LIBRARY_FILENAMES",)
+
+
+def test_nvidia_s_icd_file_is_broken_in_a_container(root: Path) -> None:
+    """Which has its libraries: so nothing more is to be given to it, and it is told once."""
+    broken = {f"{VENDORS}/10_nvidia.json": ""}
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, broken, DOCKER).one(State.MISSING)
+    assert text.startswith(f"{VENDORS}/10_nvidia.json: it is no JSON")
+    assert icd("libEGL_nvidia.so.0") in mend[0].replace("'\"'\"'", "'")
 
 
 # --- ICD files
@@ -441,7 +490,7 @@ def test_libraries_that_a_variable_puts_before_the_system_s(root: Path) -> None:
 
 def test_variables_that_have_mesa_do_something_else(root: Path) -> None:
     given = {"LIBGL_ALWAYS_SOFTWARE": "1"}
-    text, mend = Stand(root, DEBIAN, GLVND, MESA, MODULE, GRAPHICS, environment=given).one(State.MISSING)
+    text, mend = Stand(root, DEBIAN, GLVND, MESA, AMD, environment=given).one(State.MISSING)
     assert "in software, by llvmpipe (LLVM 15.0.6), though a GPU is here; variables have Mesa do so" in text
     assert mend == ("unset LIBGL_ALWAYS_SOFTWARE  # it is 1",)
     nothing = Stand(root, environment={"GALLIUM_DRIVER": "no-such"}, devices=()).of(State.MISSING)[-1]
@@ -486,6 +535,8 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
     assert [finding.mend for finding in there if finding.text == loose] == [()]  # where there is no systemd
     assert warned[2].text.startswith("256 descriptors are few")
     assert warned[2].mend == ("ulimit -n 4096",)
+    within = Stand(root, DOCKER, **given).of(State.WARNING)
+    assert [finding.mend for finding in within if finding.text == loose] == [()]
 
 
 def test_a_device_that_is_not_used(root: Path) -> None:

@@ -112,7 +112,7 @@ LIKE = "glremote doctor wss://HOST:8765 --token-file FILE"
     [
         ("gpu1", "; is gpu-1 meant?", ["glremote doctor gpu-1"]),
         ("GPU-1/0", "; is gpu-1 meant?", ["glremote doctor gpu-1"]),
-        ("near:1", '"local/0"; is wss:', ["glremote doctor wss://near:1", "glremote doctor ws://near:1"]),
+        ("near:1", "(gpu-1, far), or of a", ["glremote doctor wss://near:1", "glremote doctor ws://near:1"]),
         ("near", "", ["glremote doctor wss://near:8765", "glremote doctor ws://near:8765"]),
         ("https://near", "; is wss://near meant?", ["glremote doctor wss://near"]),
         ("http://[::1]:9/a", "", ["glremote doctor ws://[::1]:9/a"]),

@@ -157,7 +157,10 @@ def test_a_link_to_itself_is_said(file: Path) -> None:
             call()
 
 
-@pytest.mark.parametrize("text", ["", "host = []\n", 'local = "first"\nhost = []\n', 'host = [{url = "ws://b:1"}]\n'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "host = []\n", 'local = "first"\nhost = []\n', 'host = [{url = "ws://b:1"}]\n', '[[host]]\nurl = "ws://b:1"'],
+)
 def test_the_last_host_goes_and_another_comes(file: Path, text: str) -> None:
     written(file, text)
     for host in (Host("ws://a:1", "a", "secret"), Host("ws://c:1", "c")):
@@ -166,6 +169,7 @@ def test_the_last_host_goes_and_another_comes(file: Path, text: str) -> None:
         assert read(file).hosts == ()
         add(file, host)
         assert read(file).hosts == (host,)
+        assert file.read_text().count(HEAD) <= 1
     assert read(file).local == ("first" if "first" in text else "last")
     add(file, Host("ws://b:1", "b"))
     assert [host.name for host in read(file).hosts] == ["c", "b"]
@@ -177,7 +181,15 @@ def test_hosts_in_one_line_are_added_to(file: Path, line: str) -> None:
     before = read(file).hosts
     add(file, Host("ws://a:1", "a"))
     assert read(file).hosts == (*before, Host("ws://a:1", "a"))
+    add(file, Host("ws://c:1", "c"))
+    assert read(file).hosts == (*before, Host("ws://a:1", "a"), Host("ws://c:1", "c"))
     assert read(file).local == "first"
+
+
+def test_a_last_line_that_does_not_end(file: Path) -> None:
+    written(file, '[[host]]\nurl = "ws://b:1"')
+    add(file, Host("ws://a:1", "a"))
+    assert [host.url for host in read(file).hosts] == ["ws://b:1", "ws://a:1"]
 
 
 def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:

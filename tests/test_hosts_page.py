@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,7 +67,11 @@ def gpu_1(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = Home(tmp_path_factory.mktemp("gpu-1") / "home")
     (token,) = blocks("Token")
     (home.folder / "token").write_text(home.run(token))
-    home.run(blocks("TLS")[0].replace("DNS:gpu-1,", "DNS:localhost,"))
+    make_folder, authority, for_a_host, bring = (block for block in blocks("TLS")[:4])
+    home.run(authority + for_a_host.replace("DNS:gpu-1,", "DNS:localhost,"))
+    for name in ("cert.pem", "key.pem"):
+        shutil.copy(home.folder / "authority" / name, home.folder)
+    home.run((make_folder + bring).replace("sudo ", "").replace("-o glremote ", "").replace("~glremote", "~"))
     (unit,) = [block for block in blocks("Service") if "--print-unit" in block]
     home.run(unit)
     return home
@@ -99,13 +104,44 @@ def test_the_pin(gpu_1: Home) -> None:
 
 
 def test_the_keys_are_the_user_s_alone(gpu_1: Home) -> None:
-    for name in ("key.pem", "ca-key.pem"):
-        assert (gpu_1.folder / "tls" / name).stat().st_mode & 0o077 == 0
+    for name in ("tls", "tls/key.pem", "authority/ca-key.pem"):
+        assert (gpu_1.folder / name).stat().st_mode & 0o077 == 0
+    assert not (gpu_1.folder / "key.pem").exists()
+
+
+def test_a_new_certificate_is_handed_over(gpu_1: Home, tmp_path: Path) -> None:
+    """By the hook for certbot's, which an administrator writes and certbot runs."""
+    (block,) = [block for block in blocks("TLS") if "RENEWED_LINEAGE" in block]
+    home, hook, lineage = Home(tmp_path / "home"), tmp_path / "glremote", tmp_path / "live"
+    lineage.mkdir()
+    for name, given in (("cert.pem", "fullchain.pem"), ("key.pem", "privkey.pem")):
+        shutil.copy(gpu_1.folder / "tls" / name, lineage / given)
+    (home.folder / "tls").mkdir()
+    block = block.replace("/etc/letsencrypt/renewal-hooks/deploy/glremote", str(hook)).replace("sudo ", "")
+    block = block.replace("/etc/letsencrypt/live/gpu-1.example.org", str(lineage))
+    home.run(block.replace("-o glremote ", "").replace("~glremote", "~"))
+    for name in ("cert.pem", "key.pem"):
+        assert (home.folder / "tls" / name).read_bytes() == (gpu_1.folder / "tls" / name).read_bytes()
+        assert (home.folder / "tls" / name).stat().st_mode & 0o777 == 0o400
+
+
+def test_what_is_installed_is_removed() -> None:
+    """What an administrator puts somewhere is gone after the removal."""
+    removal = "".join(blocks("Removal"))
+    placed = re.findall(r"/etc/\S+/glremote(?:\.service)?\b", "".join(blocks("TLS") + blocks("Service")))
+    for path in {path for path in placed if "live" not in path} | {"/etc/systemd/system/glremote.service"}:
+        assert f"sudo rm {path} " in removal
+    assert "/var/cache/glremote" in removal
+    assert "userdel --remove glremote" in removal
+    for added, removed in (("ufw allow", "ufw delete allow"), ("--add-rich-rule", "--remove-rich-rule")):
+        (line,) = [line for line in blocks("Firewall")[0].splitlines() if added in line]
+        assert line.replace(added, removed) in removal
+    assert re.findall("rule='.*'", removal) == re.findall("rule='.*'", "".join(blocks("Firewall")))
 
 
 def test_from_there_to_a_program_and_back(gpu_1: Home, port: int, tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    for name, text in (("token", gpu_1.folder / "token"), ("ca.pem", gpu_1.folder / "tls" / "ca.pem")):
+    for name, text in (("token", gpu_1.folder / "token"), ("ca.pem", gpu_1.folder / "authority" / "ca.pem")):
         (home.folder / name).write_text(text.read_text())
     (home.folder / "program.py").write_text(PROGRAM)
     first, second = blocks("On your machine")

@@ -47,7 +47,7 @@ def devices(as_json: bool) -> None:
 def row(record: DeviceRecord) -> tuple[str, ...]:
     """A device as the table has it, by HEAD."""
     if record.error is not None:
-        return (record.host, "", record.error, *[""] * (len(HEAD) - 3))
+        return (record.host, *[""] * (len(HEAD) - 2), record.error)
     return (
         record.host,
         "" if record.label == "-" else record.label,
@@ -55,23 +55,13 @@ def row(record: DeviceRecord) -> tuple[str, ...]:
         "" if record.renderer == record.name else record.renderer,
         f"{record.version // 100}.{record.version // 10 % 10}",
         _memory(record),
-        f"{record.sessions}{_closed(record)}",
+        str(record.sessions),
         "" if record.load is None else f"{100 * record.load:.0f} %",
         "here" if record.is_local or record.distance is None else f"{record.distance:.1f} ms",
         record.uuid or "",
         record.pci or "",
         record.state or "",
     )
-
-
-def _closed(record: DeviceRecord) -> str:
-    """Why its host takes no more."""
-    if record.draining:
-        return ", going down"
-    if record.trouble:
-        return ", no worker"
-    full = record.max_sessions is not None and record.host_sessions >= record.max_sessions
-    return ", full" if full else ""
 
 
 def _memory(record: DeviceRecord) -> str:

@@ -15,6 +15,8 @@ from .options import Failure, check_host, token_option, trust_options
 if TYPE_CHECKING:
     import moderngl
 
+    from glremote.device.remote import RemoteDevice
+    from glremote.hosts import Host
     from glremote.measuring import Measured
 
 PICTURE = 1920 * 1080 * 3
@@ -47,7 +49,7 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
         there = device.greeting
         print(f"  glremote   {_compared(there.software, glremote.__version__)}")
         print(f"  moderngl   {_compared(there.moderngl, MODERNGL)}")
-        print(f"  renderer   {device.renderer}, OpenGL {ctx.version_code / 100:.1f}")
+        print(f"  renderer   {device.renderer}, OpenGL {_newest(known, device) / 100:.1f}")
         _show(measure(ctx))
         ctx.release()
         if _is_near(make()):
@@ -63,6 +65,14 @@ def _is_near(ctx: moderngl.Context) -> bool:
     near = getattr(device(ctx), "near", False)
     ctx.release()
     return bool(near)
+
+
+def _newest(host: Host, device: RemoteDevice) -> int:
+    """The OpenGL that its device gives whoever requires that; a context has what it requires."""
+    from glremote.device.listing import list_hosts
+
+    told = (one.version for one in list_hosts([host]) if one.error is None and one.header == device.place)
+    return next(told, device.driver.version_code)
 
 
 def _compared(there: str, here: str) -> str:

@@ -117,6 +117,11 @@ class Facts:
         named = self.machine.environment.get("LD_LIBRARY_PATH", "").split(":")
         return tuple(folder.rstrip("/") for folder in named if folder)
 
+    @property
+    def led(self) -> str | None:
+        """The variable by which glvnd is told where to look for ICD files, if one is set."""
+        return next((name for name in (VENDOR_FILES, VENDOR_DIRS) if self.machine.environment.get(name)), None)
+
     @cached_property
     def not_loadable(self) -> dict[str, str]:
         """Why a library cannot be loaded: glvnd's, and those that ICD files name."""
@@ -147,8 +152,7 @@ class Facts:
     @cached_property
     def vendors_elsewhere(self) -> tuple[str, ...]:
         """ICD files of NVIDIA's that glvnd does not read."""
-        found = (path for pattern in (*(f"{one}/*.json" for one in VENDOR_FOLDERS), *OTHER_VENDOR_FILES)
-                 for path in self.machine.glob(pattern))  # fmt: skip
+        found = (path for pattern in OTHER_VENDOR_FILES for path in self.machine.glob(pattern))
         read = {vendor.path for vendor in self._vendor_files}
         return tuple(p for p in found if p not in read and "nvidia" in _vendor(self.machine, p).library)
 
@@ -203,6 +207,17 @@ class Facts:
             return None
         found = re.search(r"Kernel Module\D*?(?:x86_64|aarch64)?\s+(\d+\.[\d.]+)", text)
         return found[1] if found else "of unknown version"
+
+    @cached_property
+    def kernel(self) -> str:
+        """Its version, as modules are built for it."""
+        return (self.machine.text("/proc/sys/kernel/osrelease") or "").strip()
+
+    @property
+    def nvidia_is_built(self) -> bool | None:
+        """Whether there is a module of NVIDIA's for this kernel; None where that cannot be told."""
+        modules = self.machine.text(f"/lib/modules/{self.kernel}/modules.dep")
+        return None if modules is None else re.search(r"/nvidia[^/]*\.ko", modules) is not None
 
     @cached_property
     def nvidia_libraries(self) -> dict[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from glremote.protocol.devices import Device
 from glremote.version import VERSION
 
 from . import mending
-from .facts import FRONT_LIBRARIES, VENDOR_DIRS, VENDOR_FILES, Facts, Vendor
+from .facts import FRONT_LIBRARIES, Facts, Vendor
 from .finding import Finding, Section, missing, ok, warning, well
 from .gpus import about_nodes, about_nvidia, about_others
 from .machine import Machine
@@ -89,7 +89,7 @@ def about_libraries(facts: Facts) -> Iterator[Finding]:
 
 def about_vendors(facts: Facts) -> Iterator[Finding]:
     """ICD files, and the libraries that they name."""
-    led = next((name for name in (VENDOR_FILES, VENDOR_DIRS) if facts.machine.environment.get(name)), None)
+    led = facts.led
     useless = all(vendor.trouble for vendor in facts.vendors)
     if led is not None:
         state = missing if useless else warning
@@ -117,10 +117,10 @@ def _broken(facts: Facts, vendor: Vendor, mends: bool) -> Finding:
         return warning(f"{vendor.path}: {text}; it is passed over")
     what = NVIDIA_LIBRARIES if is_nvidia else MESA
     mend = mending.install_again(facts, what, vendor.library, vendor.trouble)
-    if is_nvidia and facts.container:
-        mend = mending.give_gpu(facts)
-    elif is_nvidia and not vendor.library:
+    if is_nvidia and not vendor.library:
         mend = mending.write_icd(facts, vendor.path)
+    elif is_nvidia and facts.container:
+        mend = mending.give_gpu(facts)
     return missing(f"{vendor.path}: {text}", *mend)
 
 
@@ -156,10 +156,10 @@ def about_devices(facts: Facts, explained: bool) -> Iterator[Finding]:
         drawn = f"{IN_SOFTWARE}, by {devices[0].renderer}"
         if not facts.has_gpu:
             yield warning(f"{drawn}, since no GPU is here; the pictures are right, and slow")
-        elif aside:
-            yield missing(f"{drawn}, though a GPU is here; variables have Mesa do so", *aside)
         elif explained:
             yield warning(f"{drawn}, for want of what is missing above; the pictures are right, and slow")
+        elif aside and not facts.nvidia_is_here:  # whose driver does not read them
+            yield missing(f"{drawn}, though a GPU is here; variables have Mesa do so", *aside)
         else:
             line = mending.as_root(facts, "dmesg | grep -iE 'nvrm|xid|amdgpu|i915|drm'  # what the kernel says of it")
             yield missing(f"{drawn}, though a GPU is here, and nothing of its driver is seen to be missing", line)

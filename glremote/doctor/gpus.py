@@ -46,6 +46,9 @@ def _no_module(facts: Facts) -> Finding:
         text = f"the GPU of NVIDIA's{where} is Mesa's (nouveau's), which is slow and may do without OpenGL 4.3"
         return warning(text, *mending.install(facts, NVIDIA_DRIVER), mending.as_root(facts, "reboot"))
     if any(facts.nvidia_libraries.values()):
+        if facts.nvidia_is_built is False:
+            text = f"NVIDIA's driver is installed, and its kernel module was not built for this kernel ({facts.kernel})"
+            return missing(text, *mending.build_module(facts))
         text = f"NVIDIA's driver is installed, and its kernel module is not loaded for the GPU{where}"
         return missing(text, mending.as_root(facts, "modprobe nvidia"))
     text = f"there is a GPU of NVIDIA's{where}, and NVIDIA's driver is not installed"
@@ -72,10 +75,12 @@ def _nvidia_libraries(facts: Facts) -> Iterator[Finding]:
         yield _other_version(facts, next(iter(wrong.items())))
         return
     yield ok(f"its libraries for OpenGL are there, of the same version: {', '.join(NVIDIA_GRAPHICS)}")
-    if any("nvidia" in vendor.library for vendor in facts.vendors):
-        return  # and whether it can be loaded is told there
+    if any("nvidia" in vendor.path + vendor.library for vendor in facts.vendors):
+        return  # and what is wrong with it is told there
     text = f"no ICD file that is read names NVIDIA's EGL library ({NVIDIA_EGL}), so it is not found"
-    if facts.vendors_elsewhere:
+    if facts.led is not None:
+        yield missing(text, f"unset {facts.led}")
+    elif facts.vendors_elsewhere:
         found = facts.vendors_elsewhere[0]
         read = [vendor.path for vendor in facts.vendors]
         line = f"export __EGL_VENDOR_LIBRARY_FILENAMES={':'.join([found, *read])}"
@@ -159,7 +164,8 @@ def _how_opened(facts: Facts, node: Node) -> tuple[str, ...]:
         nvidia = "nvidia" in node.path
         return mending.give_gpu(facts) if nvidia else (mending.give_render_nodes(facts, node.number),)
     if node.error in (errno.ENXIO, errno.ENODEV):
-        return (mending.as_root(facts, "modprobe nvidia" if "nvidia" in node.path else "modprobe amdgpu"),)
+        line = mending.as_root(facts, "modprobe nvidia" if "nvidia" in node.path else "modprobe amdgpu")
+        return (f"{line}  # on the machine itself" if facts.container else line,)
     if node.group_may and node.number and (facts.container or not node.group.isdecimal()):
         if facts.container:
             return (mending.give_render_nodes(facts, node.number),)

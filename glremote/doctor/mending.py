@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 
-from glremote.packages import AGAIN, BRANCH, INSTALL, PACKAGES, names, tool
+from glremote.packages import AGAIN, BRANCH, HEADERS, INSTALL, NVIDIA_DRIVER, NVIDIA_LIBRARIES, PACKAGES, names, tool
 
 from .facts import CAPABILITIES, NVIDIA_EGL, Facts
 
 ICD_FILE = "/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
 ICD = '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s"}}'
+SOURCES = {"/etc/apt/sources.list.d/debian.sources": "Components:", "/etc/apt/sources.list": "deb "}
+"""Where Debian says which parts of it are used, and how such a line begins."""
 GRAPHICS = f"{CAPABILITIES}=graphics,utility,compute"
 
 
@@ -29,14 +31,20 @@ def install(facts: Facts, what: str) -> tuple[str, ...]:
     return (*(_sources(facts, what) if known == "apt-get" else ()), line)
 
 
+def build_module(facts: Facts) -> tuple[str, ...]:
+    """How NVIDIA's kernel module is built for the kernel that runs, where the driver is installed, and loaded."""
+    builds = "akmods --force" if facts.release.get("ID") == "fedora" else "dkms autoinstall"
+    return (*install(facts, HEADERS), as_root(facts, builds), as_root(facts, "modprobe nvidia"))
+
+
 def _sources(facts: Facts, what: str) -> tuple[str, ...]:
     """What apt-get must know first: an image has no lists, and Debian leaves out the part that has NVIDIA's driver."""
-    codename = facts.release.get("VERSION_CODENAME", "")
-    if facts.release.get("ID") == "debian" and "nvidia" in what and not facts.has_non_free and codename:
-        source = f"deb http://deb.debian.org/debian {codename} contrib non-free non-free-firmware"
-        inner = f"echo '{source}' > /etc/apt/sources.list.d/non-free.list && apt-get update"
-        return (_by_shell(facts, inner),)
-    return () if facts.machine.glob("/var/lib/apt/lists/*Release") else (as_root(facts, "apt-get update"),)
+    update = as_root(facts, "apt-get update")
+    if facts.release.get("ID") == "debian" and what in (NVIDIA_LIBRARIES, NVIDIA_DRIVER) and not facts.has_non_free:
+        for file, begin in SOURCES.items():
+            if facts.machine.exists(file):
+                return as_root(facts, f"sed -i '/^{begin}/s/$/ contrib non-free/' {file}"), update
+    return () if facts.machine.glob("/var/lib/apt/lists/*Release") else (update,)
 
 
 def install_again(facts: Facts, what: str, library: str, why: str) -> tuple[str, ...]:

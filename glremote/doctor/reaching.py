@@ -301,7 +301,7 @@ def _devices(way: Way) -> Generator[Finding, None, devices.HostReport | None]:
         if answer.status == http.HTTPStatus.OK:
             report = devices.decode(answer.text.encode())
             for device in report.devices:
-                text = f"it has {named(device)}; sessions on it: {device.sessions}"
+                text = f"it has {named(device)}, with OpenGL {dotted(device.version)}; sessions: {device.sessions}"
                 if device.trouble is None:
                     yield ok(text)
                 else:
@@ -365,7 +365,7 @@ def _greeted(greeting: Greeting, moderngl: str, seconds: float) -> Iterator[Find
         text = f"moderngl is {greeting.moderngl} there and {moderngl} here: what they say may differ"
         yield warning(text, f"pip install moderngl=={moderngl}  # there")
     renderer = str(greeting.driver.info.get("GL_RENDERER", "unknown"))
-    drawn = f"it draws with {renderer}, OpenGL {dotted(greeting.driver.version_code)}"
+    drawn = f"it draws with {renderer}"
     if is_software(renderer):
         yield warning(f"{drawn}: in software", "glremote doctor  # there: why no GPU does it")
     else:

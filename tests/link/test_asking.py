@@ -180,6 +180,7 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypatch: p
         addresses = [(at, host.server_port) for at in ("127.0.0.2", "127.0.0.1")]
         known = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in addresses]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: known)
+        host.before = lambda: time.sleep(0.3)
         assert ask(f"ws://both:{host.server_port}", TOKEN, timeout=4.0).report == REPORT
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: known[:1])
         with pytest.raises(HostUnreachable, match=r"\(timed out\); is the machine on, and does every firewall"):
