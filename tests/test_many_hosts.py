@@ -23,6 +23,7 @@ from glremote.device.choosing import DeviceRecord
 from glremote.host.serving import environment
 from glremote.hosts import Host, add
 from glremote.instance import Instance, read_bytes
+from glremote.link import near
 from glremote.link.asking import ask
 from glremote.placing import Named
 from glremote.protocol.devices import Device, HostReport, encode
@@ -360,6 +361,24 @@ def test_which_token_a_host_gets(
     instance.associate(many.one.url, name="one")
     glremote.create_context("one").release()
     glremote.create_context().release()
+
+
+def test_ctrl_c_while_a_context_is_made_leaves_no_session(
+    associated: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host has greeted it, and would keep it for the grace time: a minute."""
+
+    def interrupted(*_: object) -> None:
+        assert sessions(many.one) == 1
+        raise KeyboardInterrupt
+
+    eventually(lambda: sessions(many.one) == 0)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(near, "connect", interrupted)
+        glremote.create_context("one")
+    began = time.monotonic()
+    eventually(lambda: sessions(many.one) == 0)
+    assert time.monotonic() - began < 50
 
 
 # --- all at once, and one that dies

@@ -119,6 +119,8 @@ class RemoteDevice:
             self._session = self._begin(near.connect(offer, self.greeting.stack_size))
             self._session.packer.level = self._pace.level
         except BaseException:
+            with contextlib.suppress(Exception):  # it may have begun there, as where Ctrl-C has ended the wait here
+                tell(self.road.lifeline or self.road.link, Goodbye())
             self.road.close()
             raise
         self.stack = self._session.writes

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from glremote.device.opening import prove
+from glremote.host.gateway.workers import WORKER_TIMEOUT
 from glremote.host.serving import environment
 from glremote.link.links import Link, LinkBroken, stream_pair
 from glremote.link.tls import Trust
@@ -747,6 +748,19 @@ def test_a_worker_that_cannot_start_is_told_of_with_its_last_line(start: Callabl
     client = start(worker_command=command)()
     assert client.lost().endswith(": no OpenGL here: install a driver")
     assert client.closing() == "1000 "
+
+
+def test_who_goes_while_a_worker_is_started_leaves_nothing_behind(start: Callable[..., Host]) -> None:
+    """Neither does it keep a place until then."""
+    host = start(worker_command=[sys.executable, "-I", "-c", "import time; time.sleep(1000)"], max_sessions=1)
+    began = time.monotonic()
+    for _ in range(3):
+        client = host()
+        eventually(lambda: len(children(host.process.pid)) == 1)
+        client.link.close()
+        eventually(lambda: not children(host.process.pid))
+    assert host.errors().count("nobody came back to it within 0 s") == 3
+    assert time.monotonic() - began < 2 * WORKER_TIMEOUT, "else each takes that long"
 
 
 @pytest.mark.parametrize("command", [["--fail"], ["/nowhere/at/all"]])

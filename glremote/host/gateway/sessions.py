@@ -249,7 +249,7 @@ class Session:
         try:
             if older is not None:
                 self._gateway.dismiss(older, "replaced by a newer connection of the session")
-            await self._started.wait()
+            await self._start_for(connection)
             await self._attach(connection)
             while self.connection is connection:
                 packet = await self._receive(connection)
@@ -264,6 +264,15 @@ class Session:
         finally:
             pinging.cancel()
             await self._detach(connection)
+
+    async def _start_for(self, connection: Connection) -> None:
+        """Wait for the worker, unless the client goes meanwhile: then nobody needs it, and its place is another's."""
+        waiting = [asyncio.create_task(self._started.wait()), asyncio.create_task(connection.wait_closed())]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
 
     async def _receive(self, connection: Connection) -> bytes | str:
         self._reading_since = asyncio.get_running_loop().time()

@@ -162,6 +162,9 @@ class Worker:
             log.info(text, worker.label, worker.renderer, where, extra={"session": worker.label})
             return worker
         except BaseException as error:
+            if not isinstance(error, PortClosed):  # nobody waits for it any more
+                with contextlib.suppress(ProcessLookupError):
+                    worker._process.kill()
             how = await worker.end()
             if not isinstance(error, PortClosed | TimeoutError):
                 raise
