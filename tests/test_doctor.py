@@ -594,7 +594,7 @@ def test_on_this_machine() -> None:
 
 def test_on_this_machine_without_a_driver(tmp_path: Path) -> None:
     (tmp_path / "50_mesa.json").write_text("{")
-    done = glremote_("doctor", __EGL_VENDOR_LIBRARY_DIRS=str(tmp_path))
+    done = glremote_("doctor", __EGL_VENDOR_LIBRARY_DIRS=str(tmp_path), __EGL_VENDOR_LIBRARY_FILENAMES="")
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"missing  __EGL_VENDOR_LIBRARY_DIRS is {tmp_path}: drivers are looked for nowhere else" in done.stdout
     assert f"warning  {tmp_path}/50_mesa.json: it is no JSON" in done.stdout

@@ -178,9 +178,13 @@ def make(require, index):
         raise Exception("eglInitialize failed")
     return real(require, 0)
 egl.make_context = make
-listed = egl.devices()[0]
-egl.devices = lambda: os.abort() if "abort" in sys.argv else [
-    egl.Listed(index, listed.extensions, "/dev/null" if index == 2 else None) for index in range(4)]
+real_list = egl.devices
+def list_devices():  # in a child: a driver that this process has loaded may not work in those
+    if "abort" in sys.argv:
+        os.abort()
+    extensions = real_list()[0].extensions
+    return [egl.Listed(index, extensions, "/dev/null" if index == 2 else None) for index in range(4)]
+egl.devices = list_devices
 gpus.nvidia = lambda: os.abort()
 probing.main()
 """
