@@ -475,6 +475,9 @@ def test_a_variable_that_leads_nowhere(root: Path) -> None:
     assert not any("apt-get" in line for one in stand.of(State.MISSING) for line in one.mend)
     stand = Stand(root, environment={"__EGL_VENDOR_LIBRARY_DIRS": "/nowhere"}, devices=())
     assert stand.of(State.MISSING)[0].mend == ("unset __EGL_VENDOR_LIBRARY_DIRS",)
+    for name in ("__EGL_VENDOR_LIBRARY_DIRS", "__EGL_VENDOR_LIBRARY_FILENAMES"):  # to nothing, which is no default
+        led = Stand(root, environment={name: ""}, devices=()).of(State.MISSING)[0]
+        assert led.text.startswith(f"{name} is empty: drivers") and led.mend == (f"unset {name}",)
     assert not any("apt-get" in line for one in stand.of(State.MISSING) for line in one.mend)
 
 
@@ -594,9 +597,9 @@ def test_on_this_machine() -> None:
 
 def test_on_this_machine_without_a_driver(tmp_path: Path) -> None:
     (tmp_path / "50_mesa.json").write_text("{")
-    done = glremote_("doctor", __EGL_VENDOR_LIBRARY_DIRS=str(tmp_path), __EGL_VENDOR_LIBRARY_FILENAMES="")
+    done = glremote_("doctor", __EGL_VENDOR_LIBRARY_FILENAMES=str(tmp_path / "50_mesa.json"))
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"missing  __EGL_VENDOR_LIBRARY_DIRS is {tmp_path}: drivers are looked for nowhere else" in done.stdout
+    assert f"missing  __EGL_VENDOR_LIBRARY_FILENAMES is {tmp_path}/50_mesa.json: drivers are looked for nowhere else" in done.stdout
     assert f"warning  {tmp_path}/50_mesa.json: it is no JSON" in done.stdout
     assert "missing  nothing can be drawn here" in done.stdout
     assert done.stdout.endswith("needs no OpenGL, driver or GPU.\n")

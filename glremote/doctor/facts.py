@@ -119,8 +119,8 @@ class Facts:
 
     @property
     def led(self) -> str | None:
-        """The variable by which glvnd is told where to look for ICD files, if one is set."""
-        return next((name for name in (VENDOR_FILES, VENDOR_DIRS) if self.machine.environment.get(name)), None)
+        """The variable by which glvnd is told where to look for ICD files, if one is set, be it to nothing."""
+        return next((name for name in (VENDOR_FILES, VENDOR_DIRS) if name in self.machine.environment), None)
 
     @cached_property
     def not_loadable(self) -> dict[str, str]:
@@ -142,11 +142,11 @@ class Facts:
         return tuple(_vendor(self.machine, path) for path in self._vendor_paths())
 
     def _vendor_paths(self) -> Iterator[str]:
-        if files := self.machine.environment.get(VENDOR_FILES):
-            yield from filter(None, files.split(":"))
+        named = () if self.led is None else self.machine.environment[self.led].split(":")
+        if self.led == VENDOR_FILES:
+            yield from filter(None, named)
             return
-        folders = self.machine.environment.get(VENDOR_DIRS)
-        for folder in folders.split(":") if folders else VENDOR_FOLDERS:
+        for folder in VENDOR_FOLDERS if self.led is None else named:
             yield from self.machine.glob(f"{folder}/*.json") if folder else ()
 
     @cached_property

@@ -94,7 +94,7 @@ def about_vendors(facts: Facts) -> Iterator[Finding]:
     if led is not None:
         state = missing if useless else warning
         nowhere = ", and there is none that can be used" if useless else ""
-        text = f"{led} is {facts.machine.environment[led]}: drivers are looked for nowhere else{nowhere}"
+        text = f"{led} is {facts.machine.environment[led] or 'empty'}: drivers are looked for nowhere else{nowhere}"
         yield state(text, f"unset {led}")
     for vendor in facts.vendors:
         if vendor.trouble:
