@@ -205,7 +205,10 @@ def test_what_a_device_is_named_by(associated: Instance, many: Hosts, monkeypatc
             associated._placing.named(host, device)
 
 
-def test_a_context_on_a_device_that_is_named(associated: Instance, many: Hosts) -> None:
+def test_a_context_on_a_device_that_is_named(
+    associated: Instance, many: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "glremote")
     record = next(record for record in associated.devices() if record.host == "two")
     for device in (record, f"two/{record.handle}"):
         ctx = glremote.create_context(device=device)
@@ -213,6 +216,8 @@ def test_a_context_on_a_device_that_is_named(associated: Instance, many: Hosts) 
         assert (where.host, where.reason) == (many.two.url, "named in the call")
         assert where.listed is not None and where.listed.handle == record.handle
         assert where.renderer == record.renderer
+        assert f"a context on {many.two.url}: named in the call" in caplog.messages
+        caplog.clear()
         ctx.release()
 
 
