@@ -147,34 +147,35 @@ def with_host(hosts: tuple[Host, ...], host: Host) -> tuple[Host, ...]:
 
 def read(path: Path | None) -> Settings:
     """What the file says; one that is not there says nothing. Raises HostsFileError."""
-    text = "" if path is None else _text(path)
+    text, mode = ("", 0) if path is None else _text(path)
     if not text:
         return Settings()
     import tomllib
 
     assert path is not None
     try:
-        return _settings(tomllib.loads(text), path.parent)
+        settings = _settings(tomllib.loads(text), path.parent)
     except ValueError as error:
         raise HostsFileError(f"the hosts in {path} cannot be read: {error}") from None
+    if os.name == "posix" and mode & 0o044 and any(host.token is not None for host in settings.hosts):
+        raise HostsFileError(f"{path} holds a token and can be read by others than its user: chmod 600 {path}")
+    return settings
 
 
-def _text(path: Path) -> str:
+def _text(path: Path) -> tuple[str, int]:
+    """What is in the file, and its mode. Raises HostsFileError."""
     try:
         with path.open("rb") as file:
             text, mode = file.read().decode("utf-8-sig"), os.fstat(file.fileno()).st_mode  # Windows' editors sign it
     except (FileNotFoundError, NotADirectoryError):
-        return ""
+        return "", 0
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, PermissionError) and not os.path.lexists(path):
-            return ""  # the folder is another user's, as where a service has its HOME from whoever began it
+            return "", 0  # the folder is another user's, as where a service has its HOME from whoever began it
         raise HostsFileError(f"the hosts in {path} cannot be read: {error}") from None
-    if os.name == "posix":
-        if mode & 0o022:
-            raise HostsFileError(f"{path} can be written by others than its user: chmod 600 {path}")
-        if mode & 0o044 and re.search(r"^\s*\"?'?token", text, re.MULTILINE):
-            raise HostsFileError(f"{path} holds a token and can be read by others than its user: chmod 600 {path}")
-    return text
+    if os.name == "posix" and mode & 0o022:
+        raise HostsFileError(f"{path} can be written by others than its user: chmod 600 {path}")
+    return text, mode
 
 
 def _settings(given: dict[str, Any], folder: Path) -> Settings:
@@ -311,7 +312,7 @@ def _changing(path: Path) -> Iterator[Any]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(path.with_name(path.name + ".lock")):
             read(path)
-            text = _text(path)
+            text, _ = _text(path)
             document = tomlkit.parse(text if text.endswith("\n") or not text else text + "\n")
             yield document
             _replace(path, tomlkit.dumps(document))

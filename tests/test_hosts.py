@@ -205,8 +205,9 @@ def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
 def test_others_may_read_no_token(file: Path, mode: int) -> None:
     written(file, '[[host]]\nurl = "ws://a:1"\n', mode)
     assert read(file).hosts
-    for token in ("token", '"token"', "  token ", "'token'"):
-        written(file, f'[[host]]\nurl = "ws://a:1"\n{token} = "t"\n', mode)
+    rows = [f'[[host]]\nurl = "ws://a:1"\n{token} = "t"' for token in ("token", '"token"', "  token ", "'token'")]
+    for text in (*rows, 'host = [{url = "ws://a:1", token = "t"}]'):
+        written(file, f"{text}\n", mode)
         with pytest.raises(HostsFileError, match="can be read by others than its user: chmod 600"):
             read(file)
         with pytest.raises(HostsFileError, match="chmod 600"):
