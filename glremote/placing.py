@@ -114,7 +114,7 @@ class Placing:
         pin: str | None = None,
     ) -> Named | None:
         """What the arguments of a call name, else GLREMOTE_HOST; None where nothing is named. Raises ValueError."""
-        reason, of_host = CALL, None
+        reason, of_host, by_record = CALL, None, isinstance(device, DeviceRecord)
         if isinstance(device, DeviceRecord):
             if host or device.error is not None:
                 raise ValueError(f"{device.title} cannot be taken: " + (device.error or "a host is named too"))
@@ -132,7 +132,7 @@ class Placing:
         found, suffix = self._resolve(host)
         if suffix is not None and of_host is not None:
             raise ValueError(f"{host!r} and {of_host!r} name two devices")
-        known = None if found is None else _credentials(found, host, token, ca, pin)
+        known = None if found is None else _credentials(found, "" if by_record else host, token, ca, pin)
         return Named(known, of_host if suffix is None else suffix, reason)
 
     def _resolve(self, text: str) -> tuple[Host | None, str | None]:

@@ -360,12 +360,14 @@ def test_the_file_associates_at_start(
 def test_which_token_a_host_gets(
     patient: None, instance: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its URL the environment's, as ever; by its name, or chosen, its own."""
+    """By its URL the environment's, as ever; by its name or a record of a device, or chosen, its own."""
     instance.associate(many.one.url, name="one", token="stale")
     monkeypatch.setenv("GLREMOTE_TOKEN", many.one.token or "")
     glremote.create_context(many.one.url).release()
     with pytest.raises(glremote.NotAdmitted):
         glremote.create_context("one")
+    with pytest.raises(glremote.NotAdmitted):
+        glremote.create_context(device=DeviceRecord(host="one", url=many.one.url, number=0))
     instance.associate(many.one.url, name="one")
     glremote.create_context("one").release()
     glremote.create_context().release()
