@@ -77,9 +77,10 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{', '.join(name for name in (self.label, self.uuid, self.pci) if name)} ({self.name})"
 
     def answers_to(self, name: str) -> bool:
-        """Whether this is the device that is named: by its number, UUID (or the begin of it) or PCI address.
+        """Whether this is the device that is named: by its number, UUID (or the beginning of it) or PCI address.
 
-        A software renderer, which has none of these, is named SOFTWARE.
+        The address may have more zeros before it, as nvidia-smi shows it, or no domain at all ("3b:00.0"). A software
+        renderer, which has none of these, is named SOFTWARE.
         """
         name = name.strip().lower()
         if name == SOFTWARE:
@@ -87,7 +88,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if name.isascii() and name.isdecimal():
             return self.number is not None and name.lstrip("0") == str(self.number).lstrip("0")
         uuid, pci = (self.uuid or "").lower(), (self.pci or "").lower()
-        return bool(name) and ((len(name) > 7 and uuid.startswith(name)) or name in (pci, pci.partition(":")[2]))
+        is_pci = bool(pci) and (name.lstrip("0") == pci.lstrip("0") or name == pci.partition(":")[2])
+        return is_pci or (len(name) > 7 and uuid.startswith(name))
 
 
 class HostReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -123,6 +123,7 @@ def both() -> Found:
     [
         ("all", [1, 0]), ("ALL ", [1, 0]), ("0", [1]), ("1", [0]), ("1, 0", [1, 0]), ("0,0", [1]), ("01", [0]),
         (f"GPU-{TWO}", [0]), ("gpu-2222", [0]), (AT_5E, [0]), ("5e:00.0,software", [0, 2]), ("software", [2]),
+        (f"0000{AT_5E}".upper(), [0]),  # as nvidia-smi shows it
     ],
 )  # fmt: skip
 def test_devices_are_named(wanted: str, indices: list[int]) -> None:
