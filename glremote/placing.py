@@ -32,9 +32,10 @@ LOCAL_VARIABLE = "GLREMOTE_LOCAL"
 """Overrules `local` of the hosts' file."""
 CALL = "named in the call"
 UUID = re.compile("GPU-[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
+PORTLESS = re.compile(r"wss?://(\[[^]]*\]|[^/:]*)")
+"""An address without a port."""
 FORGIVEN = 5.0
 """Seconds for which a host that did not answer is not asked again by the choice, if there is another."""
-
 FORGOTTEN = 10.0
 """Seconds after which a context that was made is among what its host tells, for whoever makes another meanwhile."""
 
@@ -146,8 +147,10 @@ class Placing:
         for name, host in names:
             if text.rstrip("/") == name:
                 return host, None
-            if text.startswith((f"{name}/", f"{name}:")) and len(text) > len(name) + 1:
-                return host, text[len(name) + 1 :]
+            between = "/" if PORTLESS.fullmatch(name) else ("/", ":")  # behind it a colon is another port's
+            rest = text.removeprefix(name)
+            if rest != text and rest.startswith(between) and len(rest) > 1:
+                return host, rest[1:]
         if text.startswith(("ws://", "wss://")):
             return Host(text), None
         raise NoHost(text, [host.name for host in known])

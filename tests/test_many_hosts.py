@@ -205,6 +205,15 @@ def test_what_a_device_is_named_by(associated: Instance, many: Hosts, monkeypatc
             associated._placing.named(host, device)
 
 
+def test_behind_an_address_without_a_port_is_a_port(instance: Instance) -> None:
+    for url in ("wss://h", "wss://[::1]"):
+        instance.associate(url)
+        for text, found, suffix in ((f"{url}:8765", f"{url}:8765", None), (f"{url}/0", url, "0"), (url, url, None)):
+            named = instance._placing.named(text, None)
+            assert named is not None and named.host is not None
+            assert (named.host.url, named.device) == (found, suffix)
+
+
 def test_a_context_on_a_device_that_is_named(
     associated: Instance, many: Hosts, caplog: pytest.LogCaptureFixture
 ) -> None:
