@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 import glremote
 from glremote import cli
 from glremote.cli.devices import HEAD, row
+from glremote.cli.doctor import _show
+from glremote.cli.options import Failure
+from glremote.cli.ping import _compared
 from glremote.cli.tables import show
 from glremote.device import listing
 from glremote.device.choosing import DeviceRecord
+from glremote.doctor.finding import ok
 from glremote.host.serving import LocalHost
 from glremote.hosts import Host, add, read
 from tests.test_cli import NOWHERE, RENDER, glremote_, one_line
@@ -112,10 +118,30 @@ def test_no_device_at_all() -> None:
     assert "`glremote doctor` says why" in one_line(done)
 
 
-def test_what_a_host_tells_is_obeyed_by_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    show(("NAME", "OTHER"), [("\x1b[31mred\x07", "two\nlines\x9b2J")])
-    shown = capsys.readouterr().out
-    assert shown.count("\n") == 2 and shown.replace("\n", "").isprintable() and "red" in shown
+def in_a_table(text: str) -> None:
+    show(("NAME",), [(text,)])
+
+
+def by_the_doctor(text: str) -> None:
+    _show(Console(), ok(text))
+
+
+def as_a_failure(text: str) -> None:
+    Failure(text.replace("\n", " ")).show()
+
+
+@pytest.mark.parametrize("say", [in_a_table, by_the_doctor, as_a_failure])
+def test_what_a_host_tells_is_obeyed_by_no_terminal(
+    say: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    say("\x1b[31mred\x07 two\nlines\x9b2J")
+    shown = "".join(capsys.readouterr())
+    assert shown.count("\n") == 1 + (say is in_a_table)
+    assert shown.replace("\n", "").isprintable() and "red" in shown
+
+
+def test_the_versions_of_a_host_are_obeyed_by_no_terminal() -> None:
+    assert _compared("\x1b[31m2", "1") == " [31m2; here 1"
 
 
 def test_ping(filled: Path, served: LocalHost) -> None:

@@ -14,6 +14,7 @@ import click
 from glremote.protocol.errors import Error, LinkError
 
 from .options import Failure, named, token_option, trust_options
+from .tables import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,6 +118,7 @@ def _lines(console: Console, text: str, indent: int = INDENT) -> Iterable[str]:
     """On a terminal, text in its width; elsewhere a line is one."""
     import textwrap
 
+    text = visible(text)
     if not console.is_terminal:
         return [text]
     width = min(console.width, WIDEST) - indent

@@ -14,16 +14,18 @@ import click
 
 from glremote.protocol.errors import Error
 
+from .tables import visible
+
 if TYPE_CHECKING:
     from glremote.hosts import Host
     from glremote.placing import Named
 
 
 class Failure(click.ClickException):
-    """What is said in one line, before the program exits."""
+    """What is said before the program exits."""
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"glremote: {self.message}", err=True)
+        click.echo("\n".join(map(visible, f"glremote: {self.message}".split("\n"))), err=True)
 
 
 def tell(line: str) -> None:

@@ -11,6 +11,7 @@ import click
 from glremote.protocol.errors import Error
 
 from .options import Failure, check_host, token_option, trust_options
+from .tables import visible
 
 if TYPE_CHECKING:
     import moderngl
@@ -49,7 +50,7 @@ def ping(host: str, token_file: Path | None, ca: str | None, pin: str | None) ->
         there = device.greeting
         print(f"  glremote   {_compared(there.software, glremote.__version__)}")
         print(f"  moderngl   {_compared(there.moderngl, MODERNGL)}")
-        print(f"  renderer   {device.renderer}, OpenGL {_newest(known, device) / 100:.1f}")
+        print(f"  renderer   {visible(device.renderer)}, OpenGL {_newest(known, device) / 100:.1f}")
         _show(measure(ctx))
         ctx.release()
         if _is_near(make()):
@@ -76,7 +77,7 @@ def _newest(host: Host, device: RemoteDevice) -> int:
 
 
 def _compared(there: str, here: str) -> str:
-    return f"{there}, as here" if there == here else f"{there}; here {here}"
+    return f"{there}, as here" if there == here else f"{visible(there)}; here {here}"
 
 
 def _show(measured: Measured) -> None:
