@@ -29,11 +29,13 @@ import glremote
 from glremote.doctor import reaching
 from glremote.doctor.finding import Finding, State
 from glremote.doctor.reaching import reach
+from glremote.doctor.way import Way
 from glremote.host.serving import LocalHost
 from glremote.hosts import Host
 from glremote.link.asking import ask
 from glremote.link.tls import Trust
 from glremote.protocol import handshake
+from glremote.protocol.devices import Device, HostReport, encode
 from glremote.recording.facade import MODERNGL
 from tests.host.test_strangers import Certificate
 from tests.relay import Line, Relay
@@ -475,6 +477,26 @@ def test_one_that_says_something_else() -> None:
         port = listening.getsockname()[1]
         _, failed = way(f"ws://127.0.0.1:{port}")
     assert f"what answers at 127.0.0.1:{port} is no glremote host" in failed.text
+
+
+# --- devices
+
+
+def test_devices_on_which_no_session_can_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What keeps one is said of that one; what keeps all is said once."""
+    one = Device(name="NVIDIA H200", renderer="NVIDIA H200", version=460, number=0)
+    found = (one, Device(**{name: getattr(one, name) for name in one.__struct_fields__} | {"trouble": "it crashed"}))
+    report = HostReport(
+        software="1", protocol=3, moderngl="5", sessions=0, max_sessions=1, devices=found, trouble="no memory"
+    )
+    answer = reaching.Answer(200, "glremote", "", encode(report).decode(), True)
+    monkeypatch.setattr(reaching, "_ask", lambda way, path: answer)
+    way_ = Way("ws://h:1", "h", "h", 1, "/glremote", None, None, None)
+    said = [(finding.state, finding.text.rpartition("; ")[2]) for finding in reaching._devices(way_)]
+    assert said == [
+        (State.OK, "sessions: 0"), (State.WARNING, "none can begin on it now: it crashed"),
+        (State.WARNING, "no session can begin there now: no memory"),
+    ]  # fmt: skip
 
 
 # --- version and distance

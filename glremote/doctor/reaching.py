@@ -306,10 +306,10 @@ def _devices(way: Way) -> Generator[Finding, None, devices.HostReport | None]:
                     yield ok(text)
                 else:
                     look = f"glremote doctor  # {way.there}, as the user that serves"
-                    yield warning(f"{text}; {device.trouble}", look)
-                if trouble := report.trouble or device.trouble:
-                    log = f"journalctl -u glremote -n 50  # {way.there}: its log says more"
-                    yield warning(f"none can begin there now: {shown(trouble)}", log)
+                    yield warning(f"{text}; none can begin on it now: {shown(device.trouble)}", look)
+            if report.trouble is not None:
+                log = f"journalctl -u glremote -n 50  # {way.there}: its log says more"
+                yield warning(f"no session can begin there now: {shown(report.trouble)}", log)
             return report
     return None
 
