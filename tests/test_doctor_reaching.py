@@ -578,6 +578,8 @@ def test_the_command(served: LocalHost, tmp_path: Path) -> None:
     assert lines[0].startswith("  missing  nobody listens at port 9")
     assert lines[1] == " " * 13 + "glremote serve --port 9"
     assert done.stderr == ""
+    done = glremote_("doctor", "GPU-00000001")
+    assert "'GPU-00000001' is a device, on whichever host: name one too" in one_line(done)
     done = glremote_("doctor", NOBODY, "--pin", "sha256:12")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no certificate" in done.stderr

@@ -84,21 +84,22 @@ def associated() -> tuple[Host, ...]:
 
 
 def named(host: str | None, file: Path | None, ca: str | None, pin: str | None) -> Named | None:
-    """What HOST names, and how it is reached: for every command as `create_context` has it.
+    """What HOST names, and how it is reached: for every command as `create_context` has it; not a device alone.
 
     Raises ValueError and Error.
     """
     from glremote.placing import Placing
 
-    return Placing().named(host, None, token_for(host, file), ca, pin)
+    found = Placing().named(host, None, token_for(host, file), ca, pin)
+    if found is not None and found.anywhere:
+        raise ValueError(f"{host!r} is a device, on whichever host: name one too, as in NAME/{host}")
+    return found
 
 
 def check_host(host: str, file: Path | None, ca: str | None, pin: str | None) -> tuple[Host, str | None]:
     """The host that is named, by its URL or its name, and which of its devices. Says now what would fail later."""
     try:
         found = named(host, file, ca, pin)
-        if found is not None and found.anywhere:
-            raise Failure(f"{host!r} is a device, on whichever host: name one too, as in NAME/{host}")
         if found is None or found.host is None:
             raise Failure(f"{host!r} is this machine, and no host: give ws://HOST:PORT or wss://HOST:PORT")
         _ = found.host.trust
