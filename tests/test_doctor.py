@@ -584,6 +584,13 @@ def test_loading_and_opening_on_this_machine(tmp_path: Path) -> None:
     assert real.opening(str(tmp_path / "nothing")) == errno.ENOENT
 
 
+def test_children_know_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GLREMOTE_TOKEN", "GLREMOTE_LOOK_TOKEN"):
+        monkeypatch.setenv(name, "secret")
+    done = real._child("-c", "import os; print(*os.environ.items())")
+    assert "PYTHONPATH" in done.stdout and "secret" not in done.stdout
+
+
 # --- the command
 
 

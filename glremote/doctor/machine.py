@@ -187,13 +187,13 @@ def _configured(machine: Machine, path: str, depth: int = 0) -> list[str]:
 
 
 def _child(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python again, which finds what we find."""
-    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
+    """Python again, which finds what we find; drivers are loaded there, and our tokens are none of theirs."""
+    from glremote.host.serving import environment
+
     command = [sys.executable, "-P", *arguments]
-    environment = {**os.environ, "PYTHONPATH": path}
     try:
         return subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CHILD_TIMEOUT
+            command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CHILD_TIMEOUT
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"it took longer than {CHILD_TIMEOUT:g} s")
