@@ -102,7 +102,11 @@ def test_capabilities_are_those_of_the_port() -> None:
 
 
 def test_words_mean_nothing_else_to_systemd() -> None:
-    assert quoted("/a/%h $HOME") == '"/a/%%h $$HOME"'
+    assert quoted("/a/%h $HOME") == '"/a/%%h $HOME"'
+    text = unit(plain(options=("--cache", "/a/$b"), writes="/a/$b", environment={"LD_LIBRARY_PATH": "/a/$b"}))
+    assert settings(text, "ExecStart")[0].endswith(" --cache /a/$$b")
+    assert settings(text, "ReadWritePaths") == ["/a/$b"]  # only in commands is it a variable's
+    assert settings(text, "Environment") == ["LD_LIBRARY_PATH=/a/$b"]
     assert quoted("") == '""'
     assert quoted("plain-1.0") == "plain-1.0"
 

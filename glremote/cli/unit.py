@@ -123,7 +123,8 @@ def unit(host: Host) -> str:
     if host.groups:
         lines.append(f"SupplementaryGroups={' '.join(host.groups)}")
     lines += [f"Environment={quoted(f'{name}={value}')}" for name, value in host.environment.items()]
-    lines.append("ExecStart=" + " ".join(map(quoted, (*host.program, "serve", *host.options))))
+    words = (word.replace("$", "$$") for word in (*host.program, "serve", *host.options))  # or it is a variable's
+    lines.append("ExecStart=" + " ".join(map(quoted, words)))
     if host.writes is not None:
         lines.append(f"ReadWritePaths={quoted(host.writes)}")
     return UNIT.format(
@@ -141,8 +142,8 @@ def _capabilities(host: Host) -> str:
 
 
 def quoted(word: str) -> str:
-    """A word as systemd reads it, with nothing in it that means something."""
-    word = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$").replace('"', '\\"')
+    """A word as systemd reads it in every setting, with nothing in it that means something."""
+    word = word.replace("\\", "\\\\").replace("%", "%%").replace('"', '\\"')
     return f'"{word}"' if not word or set(word) & set(" \t';#") else word
 
 
