@@ -126,7 +126,7 @@ class Instance:
         if named is not None and named.host is not None:
             return
         if ca is not None or pin is not None:
-            raise TypeError("a context on this machine has no host whose certificate a ca or a pin is for")
+            raise TypeError("a ca or a pin is for a host that is named, whose certificate is held against it")
         if (named is None or named.anywhere) and token is not None and self.hosts:
             raise TypeError("a token is for a host that is named; give each of several its own with `associate`")
 

@@ -349,6 +349,9 @@ def test_glremote_host_is_before_the_hosts(
 def test_a_token_is_for_a_host_that_is_named(associated: Instance) -> None:
     with pytest.raises(TypeError, match="a token is for a host that is named"):
         glremote.create_context(token="t")
+    for host in (None, "local"):
+        with pytest.raises(TypeError, match="a ca or a pin is for a host that is named"):
+            glremote.create_context(host, ca="ca.pem")
 
 
 def test_the_file_associates_at_start(

@@ -52,7 +52,7 @@ class Listed:
 
 
 def devices() -> list[Listed]:
-    """All that there are, in EGL's order. Raises OSError where EGL is not there, or lists none."""
+    """All that there are, in EGL's order. Raises OSError where EGL is not there, or cannot list them."""
     library = CDLL(LIBRARIES.get("libegl", "libEGL.so.1"))
     library.eglQueryString.restype, library.eglQueryString.argtypes = c_char_p, (c_void_p, c_int32)
     library.eglGetProcAddress.restype, library.eglGetProcAddress.argtypes = c_void_p, (c_char_p,)
