@@ -376,6 +376,19 @@ def test_a_driver_that_is_stuck_holds_nobody_up() -> None:
     asyncio.run(ask())
 
 
+def test_a_driver_that_is_stuck_does_not_keep_a_host_from_its_end() -> None:
+    stuck, over = threading.Event(), threading.Event()
+
+    def states(addresses: Sequence[str]) -> dict[str, GpuState]:
+        stuck.wait(20)
+        over.set()
+        return {}
+
+    told(asked(states))
+    assert not over.is_set()
+    stuck.set()
+
+
 def test_the_first_of_those_with_fewest_sessions_is_taken() -> None:
     there: list[Served] = []
     devices = Devices([Device(**gpu) for gpu in GPUS], lambda: there)  # type: ignore[arg-type]

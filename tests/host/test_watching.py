@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,9 +64,12 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "time", Clock)
 
 
-def look(seconds: float, *workers: Any, shares: dict[int, int] | None = None) -> Watch:
+def look(
+    seconds: float, *workers: Any, shares: dict[int, int] | None = None,
+    ask: Callable[[float], dict[int, int]] | None = None,
+) -> Watch:  # fmt: skip
     """Watch over some for so long."""
-    watch = Watch(lambda since: shares or {})
+    watch = Watch(ask or (lambda since: shares or {}))
     for worker in workers:
         watch.add(worker)
 
@@ -84,6 +89,24 @@ def test_what_takes_too_long_is_ended_soon() -> None:
     look(0.5, endless, idle, quick)
     assert endless.killed == [103.25]
     assert idle.killed == quick.killed == []
+
+
+def test_what_takes_too_long_is_ended_though_the_driver_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is asked once, and then held not to tell."""
+    monkeypatch.setattr(watching, "ASKING", 0.01)
+    stuck, over = threading.Event(), threading.Event()
+    calls: list[float] = []
+
+    def ask(since: float) -> dict[int, int]:
+        calls.append(since)
+        stuck.wait(20)
+        over.set()
+        return {}
+
+    endless, waits = Stand(1, began=100.0), Stand(2, began=100.25)
+    look(3.5, endless, waits, ask=ask)
+    assert (endless.killed, waits.killed, len(calls), over.is_set()) == ([103.25], [], 1, False)
+    stuck.set()
 
 
 @pytest.mark.parametrize("began", [99.9, 101.5])

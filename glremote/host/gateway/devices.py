@@ -22,6 +22,7 @@ from glremote.protocol.devices import Device, HostReport
 from glremote.protocol.messages import VERSION as PROTOCOL
 from glremote.version import VERSION
 
+from . import drivers
 from .refusals import Why
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Devices:
     async def _ask(self) -> None:
         addresses = [served.device.pci for served in self.all if served.device is not None and served.device.pci]
         try:
-            self._known = await asyncio.to_thread(self._states, addresses)
+            self._known = await drivers.begin(self._states, addresses)
         except Exception:
             log.exception("what GPUs tell of themselves could not be had")
         finally:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from glremote.host import gpus
 from glremote.protocol.reflection import is_software
 
+from . import drivers
 from .workers import LOOKING, Worker
 
 log = logging.getLogger("glremote.host")
@@ -28,6 +29,8 @@ STALL = 1.0
 """Seconds that a buffer runs before we ask who has the GPU meanwhile: most are over long before."""
 LATELY = 1.5
 """Seconds to look back at who had it; drivers take about six samples a second."""
+ASKING = 0.5
+"""Seconds that the others wait for a driver's answer; behind that it is as one that does not tell."""
 MOST_OF_IT = 50
 """Percent of a GPU's time from which on others are held to wait for whoever has it."""
 
@@ -38,6 +41,7 @@ class Watch:
     def __init__(self, shares: Callable[[float], dict[int, int]] = gpus.shares) -> None:
         self._workers: list[Worker] = []
         self._shares = shares
+        self._asking: asyncio.Future[dict[int, int]] | None = None
         self._looked = time.monotonic()
 
     def add(self, worker: Worker) -> None:
@@ -79,11 +83,19 @@ class Watch:
         blocked = {worker.device for worker in self._workers if worker.is_dying}
         shares: dict[int, int] = {}
         if any(len(those) > 1 for device, those in by_device.items() if device not in blocked):
-            shares = await asyncio.to_thread(self._shares, time.time() - LATELY)
+            shares = await self._ask()
         waiting: list[Worker] = []
         for device, those in by_device.items():
             waiting += those if device in blocked else _behind(those, shares)
         return waiting
+
+    async def _ask(self) -> dict[int, int]:
+        """Who has the GPUs; nothing where the driver is stuck, which nobody asks again while it is."""
+        asking = self._asking = self._asking or drivers.begin(self._shares, time.time() - LATELY)
+        if not (await asyncio.wait((asking,), timeout=ASKING))[0]:
+            return {}
+        self._asking = None
+        return asking.result()
 
     async def ended(self) -> None:
         """Wait until all that were ended are gone."""
