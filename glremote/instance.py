@@ -201,7 +201,7 @@ class Instance:
         settings: dict[str, Any],
         record: DeviceRecord | None,
     ) -> moderngl.Context:
-        settings.setdefault("backend", "egl")
+        settings = {"backend": "egl"} | settings
         if device_index is not None:
             settings["device_index"] = device_index
         try:

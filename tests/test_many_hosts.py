@@ -337,6 +337,19 @@ def test_this_machine_is_left_where_no_host_will_do(instance: Instance, many: Ho
     ctx.release()
 
 
+def test_a_host_where_this_machine_s_gpu_is_first_and_fails(
+    patient: None, instance: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = DeviceRecord(host="local", url="local", renderer="GPU", version=460, number=0, index=63)
+    monkeypatch.setattr(listing, "list_here", lambda: [gone])
+    monkeypatch.setenv("GLREMOTE_LOCAL", "first")
+    instance._placing.associate(many.one)
+    ctx = glremote.create_context()
+    assert glremote.device(ctx).host == many.one.url
+    assert "local/0 (GPU) was chosen before and failed" in glremote.device(ctx).reason
+    ctx.release()
+
+
 def test_glremote_host_is_before_the_hosts(
     associated: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
