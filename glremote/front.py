@@ -46,7 +46,7 @@ def create_context(
 
     `host` is "ws://HOST:PORT" or "wss://HOST:PORT", the name of an associated host, or "local" for moderngl's own
     context here. `device` is a host's name or URL too, or with one of its devices: "HOST/0" or "HOST:0" by its number,
-    "HOST/GPU-..." by its UUID (the first eight letters will do), "HOST/0000:3b:00.0" by its PCI address,
+    "HOST/GPU-..." by its UUID (the first eight characters will do), "HOST/0000:3b:00.0" by its PCI address,
     "HOST/software"; "local/0" is this machine's; a UUID needs no host's name; or it is a record of
     `instance().devices()`. Beside a `host` it is the number, UUID or address alone. What was named is never left for
     another.
@@ -69,8 +69,10 @@ def create_context(
     (moderngl's `backend`, ...) are for contexts on this machine only.
 
     Raises HostUnreachable, NotAdmitted or VersionMismatch, naming the host, within 5 seconds where nobody answers;
-    NoDevice where none will do, saying of each why not; and ValueError where the driver's version is less than
-    `require`, or `host`, `device`, `ca` or `pin` is none.
+    NoDevice where none will do, saying of each why not; HostError where this machine has no OpenGL; HostsFileError
+    where the hosts' file cannot be used as it is; TypeError or NotImplementedError for what is not for a context there;
+    ValueError where `host`, `device`, `memory`, `ca` or `pin` is none; and where a driver has no OpenGL as new as
+    `require`, what moderngl raises: ValueError, or an Exception with EGL's word for it.
     """
     return instance().create_context(
         host,
@@ -89,7 +91,10 @@ def create_context(
 
 
 def device(ctx: moderngl.Context) -> LocalDevice | RemoteDevice:
-    """Where a context is: `.host`, `.renderer`, `.reason`, `.remote`; and `.measure()` for its Traffic so far."""
+    """Where a context is: `.host`, `.renderer`, `.reason`, `.remote`; and `.measure()` for its Traffic so far.
+
+    Raises ValueError for one that moderngl itself made, and that was released.
+    """
     return instance().device(ctx)
 
 

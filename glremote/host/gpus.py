@@ -29,6 +29,7 @@ class State(NamedTuple):
     memory: int | None = None
     """Bytes, all of them."""
     memory_free: int | None = None
+    """Bytes, now."""
     load: float | None = None
     """Of its time lately, from 0 to 1."""
 
@@ -66,7 +67,6 @@ class _Utilization(ctypes.Structure):
     """nvmlUtilization_t, in percent."""
 
     _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
-
 
 
 class _Sample(ctypes.Structure):
