@@ -48,6 +48,7 @@ class NoHost(ValueError):
             give = f'give ws://HOST:PORT, wss://HOST:PORT, "local" or the name of a host that is associated ({listed})'
             give += ', or of a device as in "local/0"'
         perhaps = f"; is {' or '.join(self.meant)} meant?" if self.meant else ""
+        text = re.sub(r"[^/]*@", "...@", text)  # a user and a password
         super().__init__(f"{text!r} is no host: {give}{perhaps}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from glremote.host.serving import environment
-from glremote.hosts import HEAD, Host, Settings, add, default_file, read, remove, with_host
+from glremote.hosts import HEAD, Host, NoHost, Settings, add, default_file, read, remove, with_host
 from glremote.protocol.errors import HostsFileError, HostUnreachable
 
 PIN = "sha256:" + 64 * "a"
@@ -254,9 +254,13 @@ def test_what_is_no_name(name: str) -> None:
 
 
 def test_an_address_with_a_password_is_not_shown() -> None:
-    with pytest.raises(HostUnreachable, match="with a user and a password") as raised:
-        Host("ws://somebody:secret@a:1")
-    assert "secret" not in str(raised.value)
+    for rest in ("a:1", "a:1/b", "[::1]:1", "a:99999", "a:1#b", "", "a b:1"):
+        with pytest.raises(HostUnreachable, match="with a user and a password") as raised:
+            Host(f"ws://somebody:secret@{rest}")
+        assert "secret" not in str(raised.value)
+    with pytest.raises(NoHost, match=r"'http://\.\.\.@a:1' is no host") as other:
+        Host("http://somebody:secret@a:1")
+    assert other.value.meant == ()
 
 
 def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ LATER = 429
 TIMING_HEADER = "Server-Timing"
 """How long the host had a request before it answered (W3C Server Timing), which is no distance."""
 _TIMING = re.compile(r"(?:^|, )admit;dur=(\d{1,6}(?:\.\d{1,6})?)(?:$|,)")
+_WITH_USER = re.compile(r"wss?://[^/?#]*@(\[[^]]*\]|[^/?#:]*)")
 BEHIND = (502, 503, 504)
 """How a proxy says that it does not get through to whom it stands before."""
 NO_UPGRADE = (426, 505)
@@ -40,6 +41,10 @@ CONNECT_TIMEOUT = 4.0
 
 def parsed(url: str) -> WebSocketURI:
     """The parts of a host's address. Raises HostUnreachable for what is none."""
+    if found := _WITH_USER.match(url):  # first, so that no text shows them
+        raise HostUnreachable(
+            f"a host's address with a user and a password (at {found[1]}) is not taken; give ws://HOST:PORT and a token"
+        )
     try:
         uri = parse_uri(url)
         if not url.isprintable() or " " in url:
@@ -47,10 +52,6 @@ def parsed(url: str) -> WebSocketURI:
         uri.host.encode("idna")  # as the look-up will; UnicodeError is a ValueError
     except (InvalidURI, ValueError) as error:
         raise HostUnreachable(f"{url!r} is no host: {error}; give ws://HOST:PORT or wss://HOST:PORT") from None
-    if uri.username is not None or uri.password is not None:  # and so the text does not show them
-        raise HostUnreachable(
-            f"a host's address with a user and a password (at {uri.host}) is not taken; give ws://HOST:PORT and a token"
-        )
     return uri
 
 
