@@ -6,7 +6,6 @@ Knows: /etc/os-release and package tools. Does not know: what is missing on a ma
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,15 +71,15 @@ def names(system: Mapping[str, str], what: str, branch: str = BRANCH) -> str:
 
 
 def advice() -> str:
-    """What to do on this machine where it has no driver at all."""
+    """What to do on this machine where it has no driver at all: to be read behind "or"."""
     if sys.platform != "linux":
-        return "there is no EGL to be had on this system"
+        return "call moderngl.create_context itself, since there is no EGL on this system"
     try:
         system = release(Path("/etc/os-release").read_text("utf-8", "replace"))
     except OSError:
         system = {}
     known = tool(system) or "apt-get"
-    packages = " ".join(dict.fromkeys(re.findall(r"\S+", f"{PACKAGES[GLVND][known]} {PACKAGES[MESA][known]}")))
+    packages = " ".join(dict.fromkeys(f"{PACKAGES[GLVND][known]} {PACKAGES[MESA][known]}".split()))
     if not tool(system):
         return f"install a driver, which on Debian is in {packages}"
     sudo = "" if os.geteuid() == 0 else "sudo "

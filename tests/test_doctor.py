@@ -16,11 +16,15 @@ from typing import Any
 
 import pytest
 
-from glremote import packages
+from glremote import hosts, packages
+from glremote.cli.serve import serve
+from glremote.device import listing
+from glremote.doctor import findings
 from glremote.doctor import machine as real
 from glremote.doctor.finding import Finding, State, well
 from glremote.doctor.findings import examine, verdict
 from glremote.doctor.machine import Machine, Probed, User
+from glremote.host import probing, serving
 from glremote.host.serving import environment
 from glremote.protocol.devices import Device
 from tests.test_cli import glremote_
@@ -523,6 +527,19 @@ def test_errors_name_what_the_doctor_names() -> None:
     system = packages.release(Path("/etc/os-release").read_text())
     assert packages.names(system, packages.GLVND) in said
     assert "`glremote doctor` says what is missing" in said
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "platform", "darwin")
+        assert packages.advice().startswith("call moderngl.create_context")
+
+
+def test_what_is_kept_in_two_places() -> None:
+    """Since neither of them may import the other, or would be slow to."""
+    (most,) = [option for option in serve.params if option.name == "max_sessions"]
+    assert most.default == findings.SESSIONS
+    same, undrawn = findings.AGAIN
+    assert same in probing.SAME and undrawn in probing.UNDRAWN
+    assert set(listing.SECRET) == serving.SECRET
+    assert hosts.TOKEN_VARIABLE == serving.TOKEN_VARIABLE
 
 
 # --- what a host has
@@ -538,8 +555,6 @@ def test_walls_memory_and_descriptors(root: Path) -> None:
     assert [finding.mend for finding in there if finding.text == loose] == [()]  # where there is no systemd
     assert warned[2].text.startswith("256 descriptors are few")
     assert warned[2].mend == ("ulimit -n 4096",)
-    within = Stand(root, DOCKER, **given).of(State.WARNING)
-    assert [finding.mend for finding in within if finding.text == loose] == [()]
 
 
 def test_a_device_that_is_not_used(root: Path) -> None:
