@@ -102,6 +102,9 @@ class Host:
         trust: Trust | None = kept["kept_trust"]
         return trust
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kept_trust"}  # no process takes that
+
     @property
     def current_token(self) -> str | None:
         """Its own, else the environment's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -261,6 +262,12 @@ def test_an_address_with_a_password_is_not_shown() -> None:
     with pytest.raises(NoHost, match=r"'http://\.\.\.@a:1' is no host") as other:
         Host("http://somebody:secret@a:1")
     assert other.value.meant == ()
+
+
+def test_another_process_takes_a_host_that_was_reached() -> None:
+    host = Host("wss://a:1", "a", "t")
+    assert host.trust is not None
+    assert pickle.loads(pickle.dumps(host)) == host
 
 
 def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
