@@ -152,6 +152,25 @@ def test_why_this_machine_s_devices_are_not_known(instance: Instance, monkeypatc
     ctx.release()
 
 
+KILLED = """
+from glremote.host import probing, telling
+class Killed(probing.Probe):
+    def found(self):
+        self._process.kill()
+        return super().found()
+telling.Probe = Killed
+telling.main()
+"""
+
+
+def test_devices_that_could_not_be_tried_are_not_none(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(listing, "PROBE", ("-P", "-c", KILLED))
+        (record,) = instance.devices()
+    assert record.error == "this machine's devices are not known: EGL's devices could not be tried: SIGKILL"
+    assert all(one.error is None for one in instance._placing._devices_here()), "it is not remembered"
+
+
 def test_hosts_are_asked_at_the_same_time(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty that are asked one after the other would take twenty times as long."""
     assert listing.PATIENCE == 1.0

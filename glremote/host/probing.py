@@ -81,6 +81,8 @@ class Found(NamedTuple):
     """Those that are not served, and why."""
     why: str = ""
     """Why there are none at all, where EGL lists none."""
+    tried: bool = True
+    """Whether EGL could be asked; if not, nothing is known."""
 
 
 # --- whoever asks
@@ -104,9 +106,9 @@ class Probe:
             told, _ = self._process.communicate(timeout=2 * PATIENCE + 5)
         except subprocess.TimeoutExpired:
             self.close()
-            return Found(why="EGL's devices could not be tried in time")
+            return Found(why="EGL's devices could not be tried in time", tried=False)
         if not told:
-            return Found(why=f"EGL's devices could not be tried: {how(self._process.wait())}")
+            return Found(why=f"EGL's devices could not be tried: {how(self._process.wait())}", tried=False)
         return read(told)
 
     def close(self) -> None:

@@ -13,8 +13,11 @@ from .probing import Probe
 
 
 def main() -> None:
-    """Tell them on standard output."""
-    sys.stdout.buffer.write(encode_devices(Probe().found().devices))
+    """Tell them on standard output; where they could not be tried, why on standard error, and exit with 1."""
+    found = Probe().found()
+    if not found.tried:
+        sys.exit(found.why)
+    sys.stdout.buffer.write(encode_devices(found.devices))
 
 
 if __name__ == "__main__":
