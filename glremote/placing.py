@@ -70,13 +70,14 @@ class Placing:
     def __init__(self) -> None:
         self._settings: Settings | None = None
         self._lock = threading.RLock()
+        self._choosing = threading.RLock()  # one at a time, which may take as long as this machine's drivers
         self._promises: list[_Promise] = []  # contexts that are being made, or were a moment ago
         self._silent: dict[str, tuple[float, DeviceRecord]] = {}  # hosts that did not answer, and when
         self._here: list[DeviceRecord] | None = None  # this machine's devices, which stay what they are
 
     def inherit(self) -> None:
-        """In a forked child: of the parent's threads none is here, to let go of the lock or to make a context."""
-        self._lock, self._promises = threading.RLock(), []
+        """In a forked child: of the parent's threads none is here, to let go of a lock or to make a context."""
+        self._lock, self._choosing, self._promises = threading.RLock(), threading.RLock(), []
 
     # --- the hosts
 
@@ -239,10 +240,11 @@ class Placing:
 
     @contextlib.contextmanager
     def _promise(self, choose_: Callable[[], Choice]) -> Iterator[Choice]:
-        with self._lock:
+        with self._choosing:
             choice = choose_()
             promise = _Promise(choice.records[0].place)
-            self._promises.append(promise)
+            with self._lock:
+                self._promises.append(promise)
         try:
             yield choice
         finally:

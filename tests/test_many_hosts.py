@@ -356,6 +356,36 @@ def test_this_machine_is_left_where_no_host_will_do(instance: Instance, many: Ho
     ctx.release()
 
 
+def test_nobody_who_names_a_host_waits_for_this_machine_s_drivers(
+    patient: None, instance: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def list_here() -> list[DeviceRecord]:
+        asked.set()
+        go_on.wait(MOMENT)
+        return []
+
+    monkeypatch.setattr(listing, "list_here", list_here)
+    instance._placing.associate(many.one)
+    errors: list[BaseException] = []
+
+    def choose() -> None:
+        try:
+            glremote.create_context(extensions=["GL_NO_SUCH"])
+        except glremote.NoDevice as error:
+            errors.append(error)
+
+    choosing = threading.Thread(target=choose)
+    choosing.start()
+    assert asked.wait(MOMENT)
+    glremote.create_context(device="one").release()
+    assert choosing.is_alive() and not errors
+    go_on.set()
+    choosing.join()
+    assert len(errors) == 1
+
+
 def test_a_host_where_this_machine_s_gpu_is_first_and_fails(
     patient: None, instance: Instance, many: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
