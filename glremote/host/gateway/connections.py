@@ -12,6 +12,7 @@ socket before it is handed over, so that the rest stays with the client.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -90,7 +91,7 @@ class Connection(ServerConnection):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
-        self.heard = self.loop.time()
+        self.heard = time.monotonic()
         self._arrived.append(data)
         if len(self._arrived) == 1 and self._turn is None and not self._full:
             self._hand_over()

@@ -70,7 +70,7 @@ class Session:
         self.bytes_up = self.bytes_down = 0  # through the gateway
         self.tally = Tally()
         self.detached = 0.0
-        """When it lost its connection."""
+        """When it lost its connection, by time.monotonic, as all times here: uvloop's own are whole milliseconds."""
         self._gateway = gateway
         self._worker: Worker | None = None
         self._outliving: asyncio.Task[None] | None = None
@@ -275,7 +275,7 @@ class Session:
                 one.cancel()
 
     async def _receive(self, connection: Connection) -> bytes | str:
-        self._reading_since = asyncio.get_running_loop().time()
+        self._reading_since = time.monotonic()
         try:
             return await connection.recv()
         finally:
@@ -305,7 +305,7 @@ class Session:
         """The connection is gone; the session stays for the grace time, if a client can know of it at all."""
         if self.connection is not connection or self._reason is not None:
             return
-        self.connection, self.detached = None, asyncio.get_running_loop().time()
+        self.connection, self.detached = None, time.monotonic()
         grace = self._gateway.options.grace if self._known else 0.0
         why = f"nobody came back to it within {grace:g} s"
         self._expiry = asyncio.get_running_loop().call_later(grace, self.end, why)
@@ -323,7 +323,6 @@ class Session:
 
     async def _ping(self, connection: Connection) -> None:
         """Cut a connection that gives no sign of life; not one that we do not read because its worker is busy."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(PING_INTERVAL)
             try:
@@ -334,7 +333,7 @@ class Session:
             except TimeoutError:
                 pass
             since = self._reading_since
-            if since is not None and loop.time() - max(since, connection.heard) >= PING_TIMEOUT:
+            if since is not None and time.monotonic() - max(since, connection.heard) >= PING_TIMEOUT:
                 why = "no sign of life from its client"
                 log.warning("%s: %s for %g s", self.label, why, PING_TIMEOUT, extra={"session": self.label})
                 connection.transport.abort()
