@@ -284,7 +284,7 @@ class Child:
             os.kill(self._pid, signal.SIGKILL)  # one that is stuck in its driver stays as long as that likes
             return None, f"its driver was not ready within {PATIENCE:g} s"
         _, status = os.waitpid(self._pid, 0)
-        if not self._told:
+        if status:  # whatever it has told until then
             return None, f"its driver ended the process: {how(os.waitstatus_to_exitcode(status))}"
         told = json.loads(self._told)
         return told.get("result"), told.get("error", "")
