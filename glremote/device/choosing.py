@@ -70,10 +70,10 @@ class DeviceRecord(Device, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """What people call it, and `device=` takes; and what it is."""
         if self.error is not None:
             return self.host
-        place = self.host if self.number is None else f"{self.host}/{self.number}"
+        place = self.host if self.label == "-" else f"{self.host}/{self.label}"
         return f"{place} ({self.name or self.renderer})"
 
     def with_sessions(self, more: int) -> DeviceRecord:

@@ -61,7 +61,7 @@ CASES = [
     Case("number", [gpu("a", 0), gpu("a", 1, sessions=9)], Wanted(url="ws://a:8765", device="1"), 1, "a/1"),
     Case("UUID", [gpu("a"), gpu("b")], Wanted(device="gpu-b-0000"), 1, "b/0"),
     Case("address", [gpu("a", 0), gpu("a", 1)], Wanted(device="0000:01:00.0"), 1, "a/1"),
-    Case("software by name", [gpu("a"), llvmpipe("a")], Wanted(device="software"), 1, r"a \(llvmpipe\)"),
+    Case("software by name", [gpu("a"), llvmpipe("a")], Wanted(device="software"), 1, r"a/software \(llvmpipe\)"),
     Case("version", [gpu("a", version=330), gpu("b", sessions=5)], Wanted(version=430), 1, "the only one"),
     Case("extension", [gpu("a"), gpu("b", extensions=("GL_X",))], Wanted(extensions=("GL_X",)), 1, "the only one"),
     Case("memory", [gpu("a", memory=8 * GIB), gpu("b", sessions=1)], Wanted(memory=16 * GIB), 1, "the only one"),
