@@ -6,7 +6,6 @@ Knows: where a context may go, and how one is made there. Does not know: what is
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import re
 import threading
@@ -30,8 +29,6 @@ from .protocol.reflection import is_software
 from .recording.context import Context
 from .recording.facade import MODERNGL, facade
 from .version import VERSION
-
-log = logging.getLogger("glremote")
 
 
 class Instance:
@@ -167,7 +164,6 @@ class Instance:
             device.listed = next((record for record in records if record.header == device.place), records[0])
             if device.listed is not records[0]:
                 device.reason += f"; of those that are alike its host took {device.listed.title}"
-        log.info("a context on %s: %s", device.host, device.reason)
         return device
 
     def connect(self, connector: Connector, host: str, reason: str, require: int = 330) -> moderngl.Context:
@@ -214,8 +210,7 @@ class Instance:
                 f"GLREMOTE_HOST, or {packages.advice()}"
             ) from error
         renderer = ctx.info["GL_RENDERER"]
-        device = self._devices[ctx] = LocalDevice(renderer, reason, listed=record)
-        log.info("a context on this machine: %s", device.reason)
+        self._devices[ctx] = LocalDevice(renderer, reason, listed=record)
         if is_software(renderer):
             warnings.warn(
                 f"the context is on this machine's software renderer, {renderer}; name a host with "

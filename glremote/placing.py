@@ -199,6 +199,7 @@ class Placing:
                     failed.update({record.url if of_host else one.place: str(error) for one in choice.records})
                     log.warning("no context on %s: %s; trying the next", record.title, error)
                 else:
+                    log.info("a context on %s", reason)
                     return made
 
     def _choose_named(self, named: Named, wanted: Wanted) -> Choice:

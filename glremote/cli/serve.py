@@ -157,6 +157,7 @@ def serve(**given: Any) -> None:
         _print_unit(**given)
         return
     with contextlib.ExitStack() as stack:
+        stack.callback(_lose_unwritten)
         _serve_with(stack, given)
 
 
@@ -188,6 +189,16 @@ def _serve_with(stack: contextlib.ExitStack, given: dict[str, Any]) -> None:
     own = secrets.token_urlsafe(tokens.TOKEN_BYTES) if made else token
     options = gateway.Options(token=own, tokens_file=file, look_token=look_token, tls=tls, lifeline=lifeline, **given)
     _serve(options, made, certificate)
+
+
+def _lose_unwritten() -> None:
+    """What a log that is full has not taken is lost; at exit Python would try again, and make its status 120."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except OSError:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stderr.fileno())
 
 
 def _devices(probe: Probe, wanted: str) -> tuple[Device, ...]:

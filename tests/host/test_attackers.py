@@ -257,8 +257,11 @@ class Memory:
 
     @property
     def worker(self) -> int:
-        """Bytes."""
-        return resident(self._worker) - self._before[0]
+        """Bytes; none once it was ended."""
+        try:
+            return resident(self._worker) - self._before[0]
+        except (OSError, ValueError):  # no such process, or what is left of one
+            return 0
 
     @property
     def gateway(self) -> int:
