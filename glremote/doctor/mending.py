@@ -89,8 +89,4 @@ def give_render_nodes(facts: Facts, group: int | None = None) -> str:
 def write_icd(facts: Facts, path: str = ICD_FILE) -> tuple[str, ...]:
     """How NVIDIA's ICD file is written, where no package has brought it."""
     inner = f"mkdir -p {path.rpartition('/')[0]} && echo '{ICD % NVIDIA_EGL}' > {path}"
-    return (_by_shell(facts, inner),)
-
-
-def _by_shell(facts: Facts, inner: str) -> str:
-    return inner if facts.machine.user.number == 0 else f"sudo sh -c {shlex.quote(inner)}"
+    return (inner if facts.machine.user.number == 0 else f"sudo sh -c {shlex.quote(inner)}",)
